@@ -156,8 +156,10 @@ class LoadWriter(wiring.Component):
         for place in range(self._config.bus_bytes):
             back = Signal.like(have, name=f"back_{place}")
             each = [word.word_select(place, 8) for word in newest]
+            # The last lane is always of the first word.
+            second = place < lane if place < self._config.bus_bytes - 1 else Const(0, 1)
             m.d.comb += [
-                back.eq(have - (place < lane)),
+                back.eq(have - second),
                 bytes_.word_select(place, 8).eq(
                     chosen_of([back == k for k in range(len(each))], each)
                 ),
