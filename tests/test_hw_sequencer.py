@@ -51,22 +51,13 @@ def random_load(rng, slots=()):
     )
 
 
-FORMS = pytest.mark.parametrize("form", [None, FPGA], ids=["silicon", "fpga"])
-
-
-@FORMS
-@pytest.mark.parametrize("seed", range(6))
-def test_steps_equal_nested_loops(seed, form):
-    rng = random.Random(seed)
-    program = [random_load(rng) for _ in range(6)]
-    dut = Sequencer(Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"})
-    seen = []
+def walked(dut, program, form, rng, names):
+    """(index, values of `names`) of every step of the program; each is taken now or later."""
+    seen, total = [], sum(len(loop_steps(p["loop"])) for p in program)
 
     async def feed(ctx):
         for index, instruction in enumerate(program):
             await instruct(ctx, dut.i, instruction, index, platform=form)
-
-    total = sum(len(loop_steps(p["loop"])) for p in program)
 
     async def take(ctx):
         ctx.set(dut.post[0].ready, 1)
@@ -76,9 +67,22 @@ def test_steps_equal_nested_loops(seed, form):
                 ctx, dut.o.valid, dut.o.payload, dut.o.ready, dut.index
             )
             if valid and ready:
-                seen.append((index, step.mem, step.chip, step.first, step.last))
+                seen.append((index, *(getattr(step, name) for name in names)))
 
     simulate(dut, feed, take, platform=form)
+    return seen
+
+
+FORMS = pytest.mark.parametrize("form", [None, FPGA], ids=["silicon", "fpga"])
+
+
+@FORMS
+@pytest.mark.parametrize("seed", range(6))
+def test_steps_equal_nested_loops(seed, form):
+    rng = random.Random(seed)
+    program = [random_load(rng) for _ in range(6)]
+    dut = Sequencer(Opcode.LOAD, {"mem": "mem_base", "chip": "chip_base"})
+    seen = walked(dut, program, form, rng, ("mem", "chip", "first", "last"))
     expected = []
     for index, p in enumerate(program):
         steps = loop_steps(p["loop"])
@@ -126,25 +130,7 @@ def test_loops_that_come_one_by_one(seed, form):
     program = [random_matrix(rng) for _ in range(5)]
     bases = {"act": "act_base", "acc": "acc_base", "dy": "y0"}
     dut = Sequencer(Opcode.MATRIX, bases, without=WEIGHT_FIELDS)
-    seen = []
-
-    async def feed(ctx):
-        for index, instruction in enumerate(program):
-            await instruct(ctx, dut.i, instruction, index, platform=form)
-
-    total = sum(len(loop_steps(p["loop"])) for p in program)
-
-    async def take(ctx):
-        ctx.set(dut.post[0].ready, 1)
-        while len(seen) < total:
-            ctx.set(dut.o.ready, rng.random() < 0.7)
-            valid, step, ready, index = await sample(
-                ctx, dut.o.valid, dut.o.payload, dut.o.ready, dut.index
-            )
-            if valid and ready:
-                seen.append((index, step.act, step.acc, step.dy))
-
-    simulate(dut, feed, take, platform=form)
+    seen = walked(dut, program, form, rng, bases)
     expected = []
     for index, p in enumerate(program):
         for idx in loop_steps(p["loop"]):

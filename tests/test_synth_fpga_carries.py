@@ -31,8 +31,8 @@ def mapped(tmp_path):
 
 
 def test_what_carries_take_in_gives_the_same_sums(mapped):
-    # Two gates a bit in front of q: one stays. The inverses are also wanted as they are.
-    assert _tables(mapped) <= 12 + 12
+    # Yosys leaves 60. One of the two gates a bit in front of q stays, and an output's inverse.
+    assert _tables(mapped) <= 16
     assert _same_as_before(mapped.parent)
 
 

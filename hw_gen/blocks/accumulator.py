@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from hw_gen.blocks.adders import fast_sum
-from hw_gen.blocks.choose import chosen_of
+from hw_gen.blocks.choose import behind_first, chosen_of
 from hw_gen.blocks.sram import Sram
 from hw_gen.interfaces import acc_access, acc_sums, acc_update
 from hw_gen.platform import asks_for
@@ -103,18 +103,16 @@ class Accumulator(wiring.Component):
 
     def _serve_one(self, m: Module, banks: list[Sram], clients: list[tuple]) -> None:
         """Writes for the first of the clients that want something. All banks get the same data."""
-        wins, before = [], Const(0, 1)
-        for valid, ready, *_ in clients:
-            if ready is not None:
-                m.d.comb += ready.eq(~before)
-            wins.append(valid & ~before)
-            before = before | valid
-        addr, value = (
-            chosen_of(wins, values) for values in zip(*(c[2:] for c in clients), strict=True)
-        )
+        wants, readies, addrs, values = zip(*clients, strict=True)
+        late = behind_first(Cat(wants))
+        wins = [want & ~behind for want, behind in zip(wants, late, strict=True)]
+        m.d.comb += [
+            r.eq(~behind) for r, behind in zip(readies, late, strict=True) if r is not None
+        ]
+        addr, value = chosen_of(wins, addrs), chosen_of(wins, values)
         for b, bank in enumerate(banks):
             m.d.comb += [
-                bank.w_en.eq(before & (self._bank(addr) == b)),
+                bank.w_en.eq(Cat(wants).any() & (self._bank(addr) == b)),
                 bank.w_addr.eq(addr[:-_BANK_BITS]),
                 bank.w_data.eq(value),
             ]

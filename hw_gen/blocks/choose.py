@@ -22,12 +22,12 @@ def in_turn(m: Module, name: str, asks: Value) -> Signal:
     chosen, behind = (Signal(len(asks), name=f"{name}_{x}") for x in ("chosen", "turn"))
     later = asks & behind
     among = Mux(later.any(), later, asks)
-    m.d.comb += chosen.eq(among & ~_behind_first(among))
+    m.d.comb += chosen.eq(among & ~behind_first(among))
     with m.If(chosen.any()):
-        m.d.sync += behind.eq(_behind_first(chosen))
+        m.d.sync += behind.eq(behind_first(chosen))
     return chosen
 
 
-def _behind_first(bits: Value) -> Value:
+def behind_first(bits: Value) -> Value:
     """The places behind the first bit that is set."""
     return Cat(bits[:place].any() if place else Const(0, 1) for place in range(len(bits)))

@@ -103,7 +103,7 @@ class Fifo(wiring.Component):
             self.o.valid.eq(items.r_rdy),
             items.r_en.eq(self.o.ready),
             self.level.eq(items.level),
-            self.empty.eq(~items.r_rdy & (items.level == 0)),
+            self.empty.eq(items.level == 0),
         ]
 
     def _memory(self, m: Module, platform) -> None:

@@ -159,6 +159,7 @@ class NarrowQueue(wiring.Component):
     def _offer_loops(self, m: Module, items: Sram, arrives: Value, arrived: Value) -> None:
         """Each loop with the granule that completes it. All begin at the same bit of a granule."""
         first, low = divmod(instruction_layout(self._opcode)["loop"].offset, GRANULE_BITS)
+        assert low, "loops that begin with a granule end with it"
         before = Signal(GRANULE_BITS - low, reset_less=True)
         with m.If(arrives):
             m.d.sync += before.eq(items.r_data[low:])

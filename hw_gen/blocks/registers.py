@@ -174,7 +174,7 @@ class Registers(wiring.Component):
                 first, last = max(low, 8 * byte), min(high, 8 * byte + 8)
                 with m.If(value[32 + 8 * byte]):
                     m.d.sync += held[first - low : last - low].eq(self.axil.wdata[first:last])
-            # It goes before a write, so that the flip-flops' own reset does it.
+            # It overrides a write, so that the flip-flops' own reset does it.
             if register.region is None:
                 with m.If(self.soft_reset):
                     m.d.sync += held.eq(register.reset)

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.choose import any_of, chosen_of
+from hw_gen.blocks.choose import any_of, behind_first, chosen_of
 from hw_gen.blocks.cut import Cut
 from hw_gen.blocks.spad_request import locate_write, write_layout
 from hw_gen.interfaces import spad_write
@@ -88,17 +88,19 @@ class WriteBuffers(wiring.Component):
     def _one(self, m: Module, requests: list, full: Signal, marked: list, hits: list) -> tuple:
         """Takes one write a cycle, of the first client that has one, so that its data are chosen
         once and not for each bank. Returns its place, its rows, and the buffers that it goes to."""
-        place, valid, ready = Signal(write_layout(self._config)), Signal(), Signal()
-        wins = [r.valid & ~any_of(x.valid for x in requests[:j]) for j, r in enumerate(requests)]
-        m.d.comb += [place.eq(requests[-1].payload), valid.eq(any_of(wins))]
-        for request, wins_it in reversed(list(zip(requests[:-1], wins, strict=False))):
-            with m.If(wins_it):
+        place, ready = Signal(write_layout(self._config)), Signal()
+        asks = Cat(request.valid for request in requests)
+        wins = asks & ~behind_first(asks)
+        # The last one's where nobody asks: no choice of nothing.
+        m.d.comb += place.eq(requests[-1].payload)
+        for request in reversed(requests[:-1]):
+            with m.If(request.valid):
                 m.d.comb += place.eq(request.payload)
         rows, hit = self._rows(m, "one", place), Signal(self._config.banks, name="hits_one")
         waits = any_of(wins_it & mark for wins_it, mark in zip(wins, marked, strict=True))
         m.d.comb += [
             ready.eq(((place.needs & full & ~self._joins(rows)) == 0) & ~(place.mark & waits)),
-            hit.eq(Mux(valid & ready, place.needs, 0)),
+            hit.eq(Mux(asks.any() & ready, place.needs, 0)),
         ]
         for request, wins_it, hits_it in zip(requests, wins, hits, strict=True):
             m.d.comb += [request.ready.eq(ready & wins_it), hits_it.eq(Mux(wins_it, hit, 0))]

@@ -60,7 +60,8 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
     "random programs": ("tests/test_random_rtl.py", "-m", "rtl"),
     "blocks": (
         *("tests/test_hw_load.py", "tests/test_hw_store.py", "tests/test_hw_sequencer.py"),
-        *("tests/test_hw_scratchpad.py", "tests/test_hw_accumulator.py"),
+        *("tests/test_hw_scratchpad.py", "tests/test_hw_scratchpad_landed.py"),
+        "tests/test_hw_accumulator.py",
         *("tests/test_hw_semaphores.py", "tests/test_hw_vector_lanes.py", "tests/test_hw_fetch.py"),
         *("tests/test_hw_index.py", "tests/test_hw_weights.py", "tests/test_hw_array.py"),
     ),

@@ -154,13 +154,17 @@ def map_to_ecp5(
     sources: Iterable[Path], top: str, folder: Path, say: Say
 ) -> tuple[dict[str, Resources], dict[str, list[str]]]:
     """Map Verilog to cells of an ECP5, all blocks as one; resources by block, and warnings."""
-    netlist = folder / MAPPED
-    found, warned = _operators(sources, top, folder, say)
+    netlist, sources = folder / MAPPED, list(sources)
+    resets = _resets(sources)
+    found, warned = _operators(sources, resets, top, folder, say)
     in_blocks = [f'setattr -set ram_style "block" c:{name}' for name in into_blocks(found)]
     steps = [
         Step("reading the operators", (f'read_rtlil "{folder / OPERATORS}"', *in_blocks)),
         Step("cells of the ECP5", tuple(line.format(top=top) for line in CELLS)),
-        Step("writing the netlist", (f'write_json "{netlist}"',)),
+        Step(
+            "writing the netlist",
+            (*_apart(resets, "-unset keep_hierarchy"), "flatten", f'write_json "{netlist}"'),
+        ),
     ]
     for kind, texts in warnings(run_yosys(find_yosys(), recipe.script(steps), folder, say)).items():
         warned[kind] = list(dict.fromkeys([*warned.get(kind, []), *texts]))
@@ -168,26 +172,36 @@ def map_to_ecp5(
     return by_block(netlist, top), warned
 
 
+def _resets(sources: Iterable[Path]) -> list[str]:
+    """Which modules have the register that resets a block, as Yosys selects them.
+
+    Each lies next to its block. Yosys would make one register of all, if it saw them as one design.
+    """
+    has = any(re.search(rf"^module .*{RESETS}", path.read_text(), re.M) for path in sources)
+    return [f"*{RESETS}*"] if has else []
+
+
+def _apart(modules: Iterable[str], how: str) -> list[str]:
+    """Keep modules apart from the rest (`-set keep_hierarchy 1`), or no longer."""
+    return [f"setattr -mod {how} {each}" for each in modules]
+
+
 def _operators(
-    sources: Iterable[Path], top: str, folder: Path, say: Say
+    sources: Iterable[Path], resets: list[str], top: str, folder: Path, say: Say
 ) -> tuple[list[Memory], dict[str, list[str]]]:
     """Write the design as operators and memories to `folder`; the memories, and warnings."""
-    sources = list(sources)
     read = tuple(f'read_verilog -sv -D {MULTIPLY} "{path}"' for path in sources)
-    # The register that resets a block lies next to it. Of all of them Yosys would make one.
-    has_resets = any(re.search(rf"^module .*{RESETS}", p.read_text(), re.M) for p in sources)
-    apart = [f"setattr -mod -set keep_hierarchy 1 *{RESETS}*"] if has_resets else []
     written = folder / OPERATORS, folder / "memories.json"
     steps = [
         Step("reading the RTL", read),
         Step(
             "finding operators and memories",
-            (*apart, _SYNTH.format(top=top) + " begin:map_ram"),
+            (*_apart(resets, "-set keep_hierarchy 1"), _SYNTH.format(top=top) + " begin:map_ram"),
         ),
         Step(
             "writing the operators",
             (
-                f"select {top}" + f" *{RESETS}*" * len(apart),
+                " ".join(["select", top, *resets]),
                 *(f'write_rtlil -selected "{written[0]}"', f'write_json -selected "{written[1]}"'),
             ),
         ),
