@@ -83,10 +83,9 @@ def _fields() -> Iterator[tuple[str, int, int]]:
         at = 0
         for item in fmt.items:
             if isinstance(item, Group):
-                lsb = at
-                for field in item.fields:
-                    yield f"{fmt.opcode.name}_{item.name}_{field.name}".upper(), lsb, field.bits
-                    lsb += field.bits
+                for field, lsb, _ in item.places():
+                    name = f"{fmt.opcode.name}_{item.name}_{field.name}".upper()
+                    yield name, at + lsb, field.bits
             else:
                 yield f"{fmt.opcode.name}_{item.name}".upper(), at, item.bits
             at += item.bits
@@ -98,7 +97,17 @@ def _group_strides() -> Iterator[tuple[str, int, int]]:
         for item in fmt.items:
             if isinstance(item, Group):
                 name = f"{fmt.opcode.name}_{item.name}".upper()
-                yield name, item.count, item.bits // item.count
+                yield name, item.count, item.element_bits
+
+
+def _apart() -> Iterator[tuple[str, int]]:
+    """Fields of groups that lie apart as (NAME, bits from one element to the next)."""
+    for fmt in TABLE:
+        for item in fmt.items:
+            if isinstance(item, Group):
+                for field, _, step in item.places():
+                    if field.apart:
+                        yield f"{fmt.opcode.name}_{item.name}_{field.name}".upper(), step
 
 
 def _enum_name(kind: type[enum.IntEnum] | type[enum.IntFlag]) -> str:
@@ -111,7 +120,8 @@ def c_header(config: NpuConfig) -> str:
         f"/* {LICENSE} */",
         "/* Generated from spec/ by hw_gen/headers.py; do not edit.",
         " * Field positions: bit _LSB of the little-endian instruction, _BITS wide. Element i of a",
-        " * group (loop, wait, post) lies i * _ELEMENT_BITS higher. */",
+        " * group (loop, wait, post) lies i * _ELEMENT_BITS higher; a field that has its own _STEP",
+        " * lies i * _STEP higher. */",
         "#ifndef SYSTOLA_PARAMS_H",
         "#define SYSTOLA_PARAMS_H",
         "",
@@ -153,6 +163,8 @@ def c_header(config: NpuConfig) -> str:
     for name, count, stride in _group_strides():
         define(f"{name}_ELEMENTS", count)
         define(f"{name}_ELEMENT_BITS", stride)
+    for name, step in _apart():
+        define(f"{name}_STEP", step)
     return "\n".join([*out, "", "#endif", ""])
 
 
@@ -205,4 +217,6 @@ def sv_package(config: NpuConfig) -> str:
     for name, count, stride in _group_strides():
         integer(f"{name}_ELEMENTS", count)
         integer(f"{name}_ELEMENT_BITS", stride)
+    for name, step in _apart():
+        integer(f"{name}_STEP", step)
     return "\n".join([*out, "", "endpackage", "/* verilator lint_on UNUSEDPARAM */", ""])

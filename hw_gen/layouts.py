@@ -1,6 +1,7 @@
 """Amaranth layouts derived from the instruction table, and the records that engines exchange."""
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from amaranth.hdl import *
@@ -48,6 +49,24 @@ def _layout(opcode: Opcode, keep: Callable[[str, Field], bool]) -> data.StructLa
 def instruction_layout(opcode: Opcode) -> data.StructLayout:
     """The fields of `opcode` in the order, widths and signs of the instruction table."""
     return _layout(opcode, lambda name, field: True)
+
+
+def fields_in_order(opcode: Opcode, word: Value) -> Value:
+    """The bits of an instruction in the order of `instruction_layout`, which has the fields of an
+    element together. `word` has those of some of them apart (`spec.isa_format.Group`).
+    """
+    parts, at = [], 0
+    for item in FORMATS[opcode].items:
+        whole = word[at : at + item.bits]
+        at += item.bits
+        if isinstance(item, Group):
+            places = {field.name: (low, step) for field, low, step in item.places()}
+            for element, field in product(range(item.count), item.fields):
+                low, step = places[field.name]
+                parts.append(whole[low + element * step :][: field.bits])
+        else:
+            parts.append(whole)
+    return Cat(*parts)
 
 
 _FETCHED = frozenset(
@@ -107,16 +126,17 @@ def start_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.
     return data.StructLayout({"instr": fields, **slots, "index": INDEX_BITS})
 
 
-def in_granules(opcode: Opcode) -> bool:
-    """Whether a loop has the bits of a granule, so that each granule completes another one."""
-    loop = instruction_layout(opcode)["loop"].shape
-    return Shape.cast(loop.elem_shape).width == GRANULE_BITS
-
-
-def loop_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.StructLayout:
-    """The fields of a loop that a sequencer needs."""
-    kept = _layout(opcode, lambda n, f: n.startswith("loop.") and n not in without)
-    return kept["loop"].shape.elem_shape
+def loops_in_granules(opcode: Opcode) -> tuple[int, data.StructLayout] | None:
+    """Where the loops begin, and the fields of one in their order, without those that lie apart;
+    None if it has not the bits of a granule, so that each granule completes another one."""
+    at = 0
+    for item in FORMATS[opcode].items:
+        if item.name == "loop" and isinstance(item, Group) and item.element_bits == GRANULE_BITS:
+            at += item.bits - item.count * item.element_bits
+            fields = {field.name: _shape(field) for field in item.fields if not field.apart}
+            return at, data.StructLayout(fields)
+        at += item.bits
+    return None
 
 
 def instruction_stream(opcode: Opcode, without: frozenset[str] = frozenset()) -> wiring.Signature:
@@ -125,7 +145,7 @@ def instruction_stream(opcode: Opcode, without: frozenset[str] = frozenset()) ->
     `start` counts while `valid`; the instruction is taken with valid & ready. `rest` is of what was
     taken last, from the next cycle on: it is the output of the queue's memory.
 
-    On an FPGA, loops that are `in_granules` come as `entries`, one by one, behind the instruction
+    On an FPGA, `loops_in_granules` come as `entries`, one by one, behind the instruction
     before and ahead of theirs, so that no register has to hold them.
     """
     entries = {"valid": 1, "level": range(FORMATS[opcode].loops)}
@@ -135,8 +155,9 @@ def instruction_stream(opcode: Opcode, without: frozenset[str] = frozenset()) ->
         "start": Out(start_layout(opcode, without)),
         "rest": Out(rest_layout(opcode, without)),
     }
-    if in_granules(opcode):
-        entries["payload"] = loop_layout(opcode, without)
+    if found := loops_in_granules(opcode):
+        kept = {name: field.shape for name, field in found[1] if f"loop.{name}" not in without}
+        entries["payload"] = data.StructLayout(kept)
         members["entries"] = Out(data.StructLayout(entries))
     return wiring.Signature(members)
 

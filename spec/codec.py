@@ -11,25 +11,29 @@ from spec.isa_table import TABLE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bits:
-    """One field: `shift` within its row or element; `low` … `high` are the legal values."""
+    """One field: `shift` within its row or group; `low` … `high` are the legal values.
+
+    step: of a group, from one element to the next.
+    """
 
     name: str
     field: Field
     shift: int
+    step: int
     mask: int
     sign: int
     low: int
     high: int
 
-    def of(self, word: int) -> int:
-        """The field's value in a word."""
-        value = word >> self.shift & self.mask
+    def of(self, word: int, element: int = 0) -> int:
+        """The field's value in a row, or in a group that of an element."""
+        value = word >> self.shift + element * self.step & self.mask
         return value - (self.sign << 1) if value & self.sign else value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elements:
-    """A group: `count` elements of `bits` bits, from bit `shift` of the row.
+    """A group: `count` elements, all of them `bits` bits, from bit `shift` of the row.
 
     default: an element that is not given: a loop of one iteration, a slot that is not used.
     """
@@ -51,19 +55,17 @@ class Row:
     bits: int
 
 
-def _field(field: Field, shift: int) -> Bits:
+def _field(field: Field, shift: int, step: int = 0) -> Bits:
     sign = 1 << (field.bits - 1) if field.signed else 0
     mask = (1 << field.bits) - 1
-    return Bits(field.name, field, shift, mask, sign, field.minimum, field.maximum)
+    return Bits(field.name, field, shift, step, mask, sign, field.minimum, field.maximum)
 
 
 def _group(group: Group, shift: int) -> Elements:
-    fields, at = [], 0
-    for field in group.fields:
-        fields.append(_field(field, at))
-        at += field.bits
+    places = {field.name: _field(field, at, step) for field, at, step in group.places()}
+    fields = tuple(places[field.name] for field in group.fields)
     default = {bits.name: max(0, bits.low) for bits in fields}
-    return Elements(group.name, group.count, shift, at, tuple(fields), default)
+    return Elements(group.name, group.count, shift, group.bits, fields, default)
 
 
 def _row(fmt: Format) -> Row:
@@ -76,6 +78,21 @@ def _row(fmt: Format) -> Row:
 
 
 ROWS: dict[Opcode, Row] = {fmt.opcode: _row(fmt) for fmt in TABLE}
+
+
+def pack(row: Row, values: dict[str, Any]) -> int:
+    """The word with `values`, which are complete and legal."""
+    word = 0
+    for item in row.items:
+        value = values[item.name]
+        if isinstance(item, Bits):
+            word |= (value & item.mask) << item.shift
+            continue
+        for i, element in enumerate(value):
+            for bits in item.fields:
+                at = item.shift + bits.shift + i * bits.step
+                word |= (element[bits.name] & bits.mask) << at
+    return word
 
 
 def unpack(row: Row, word: int) -> tuple[dict[str, Any], bool]:
@@ -91,7 +108,7 @@ def unpack(row: Row, word: int) -> tuple[dict[str, Any], bool]:
             values[item.name] = value
             legal = legal and item.low <= value <= item.high
             continue
-        elements, good = _elements(item, word >> item.shift & (1 << item.count * item.bits) - 1)
+        elements, good = _elements(item, word >> item.shift & (1 << item.bits) - 1)
         values[item.name] = [element.copy() for element in elements]
         legal = legal and good
     return values, legal
@@ -100,11 +117,10 @@ def unpack(row: Row, word: int) -> tuple[dict[str, Any], bool]:
 @lru_cache(maxsize=1 << 13)
 def _elements(group: Elements, raw: int) -> tuple[list[dict[str, int]], bool]:
     """Programs repeat their loops and slots. The values are shared: copy them."""
-    mask, legal = (1 << group.bits) - 1, True
+    legal = True
     out = []
     for i in range(group.count):
-        element = raw >> i * group.bits & mask
-        values = {bits.name: bits.of(element) for bits in group.fields}
+        values = {bits.name: bits.of(raw, i) for bits in group.fields}
         legal &= all(bits.low <= values[bits.name] <= bits.high for bits in group.fields)
         out.append(values)
     return out, legal

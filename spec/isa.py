@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from spec.codec import ROWS, Bits, Elements, unpack
+from spec.codec import ROWS, Bits, Elements, pack, unpack
 from spec.errors import SystolaError
 from spec.isa_enums import (
     INTERPOLATED,
@@ -154,16 +154,7 @@ class Instruction:
 
     def encode(self) -> bytes:
         """The instruction's bytes, little endian, a whole number of granules."""
-        word = at = 0
-        for item in self.format.items:
-            if isinstance(item, Group):
-                for element in self.values[item.name]:
-                    for f in item.fields:
-                        word |= (element[f.name] & ((1 << f.bits) - 1)) << at
-                        at += f.bits
-            else:
-                word |= (self.values[item.name] & ((1 << item.bits) - 1)) << at
-                at += item.bits
+        word = pack(ROWS[self.opcode], self.values)
         return word.to_bytes(self.format.granules * GRANULE_BYTES, "little")
 
     def __str__(self) -> str:

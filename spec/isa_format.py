@@ -16,6 +16,8 @@ GRANULE_BYTES = GRANULE_BITS // 8
 class Field:
     """`bits` wide; `low`/`high` bound the legal values where they are tighter than the width.
 
+    `apart`, of a group: the values of all elements lie together, in front of the elements.
+
     `reserved` fields belong to functions of the complete machine that no configuration of this
     release has: anything but zero is an illegal instruction.
     """
@@ -28,6 +30,7 @@ class Field:
     high: int | None = None
     kind: type[enum.IntEnum] | None = None
     reserved: bool = False
+    apart: bool = False
 
     @property
     def minimum(self) -> int:
@@ -69,6 +72,24 @@ class Group:
     @property
     def bits(self) -> int:
         return self.count * sum(f.bits for f in self.fields)
+
+    @property
+    def element_bits(self) -> int:
+        """From one element to the next, without the fields that lie apart."""
+        return sum(f.bits for f in self.fields if not f.apart)
+
+    def places(self) -> Iterator[tuple[Field, int, int]]:
+        """Fields in their order in the word: of element 0 the lowest bit within the group, and how
+        far on the next element has it."""
+        at = 0
+        for field in self.fields:
+            if field.apart:
+                yield field, at, field.bits
+                at += self.count * field.bits
+        for field in self.fields:
+            if not field.apart:
+                yield field, at, self.element_bits
+                at += field.bits
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The instruction table: the one place where opcodes, fields and their bits are written.
 
 An instruction is a whole number of 16-byte granules. Fields are packed from bit 0 upwards in the
-order of the table, a group's elements one after the other. Bits above the last field are zero.
+order of the table, a group's elements one after the other, behind those of their fields that lie
+apart. Bits above the last field are zero.
 Encoder and decoder, disassembler, hardware layouts, the C header and the page of instructions all
 derive from `TABLE`. `docs/contract.md` says what instructions do, `docs/isa.md` (generated) lists
 their fields. Numbers of opcodes and other enumerations are in `isa_enums.py`, the classes of a row
@@ -16,7 +17,7 @@ from spec.exhaustive import exhaustive
 from spec.isa_enums import Alu, DType, Engine, Opcode, Point, Reduce, Scale, Space, Table
 from spec.isa_format import GRANULE_BITS, Field, Format, Group
 
-ISA_VERSION = (1, 4)
+ISA_VERSION = (2, 0)
 """Major: a change. Minor: an addition. For people: images are accepted by `ISA_DIGEST`."""
 
 LOOPS = 6
@@ -383,7 +384,8 @@ TABLE: tuple[Format, ...] = (
                 (
                     *_COUNTS,
                     Field("a", CHIP_BITS, "stride of A: bytes, or vectors", signed=True),
-                    Field("b", CHIP_BITS, "stride of B, bytes", signed=True),
+                    # Without it a loop has the bits of a granule.
+                    Field("b", CHIP_BITS, "stride of B, bytes", signed=True, apart=True),
                     Field("o", CHIP_BITS, "stride of the result: bytes, or vectors", signed=True),
                     Field("param", VECTOR_BITS, "stride of the parameter entry", signed=True),
                     Field("dy", POSITION_BITS, "step of the input row", signed=True),
@@ -424,7 +426,8 @@ def _describe(table: tuple[Format, ...]) -> Iterator[str]:
                 kinds |= {field.kind} if field.kind else set()
                 yield (
                     f"{item.name}*{count}.{field.name}:{field.bits}{'s' if field.signed else 'u'} "
-                    f"{field.minimum}..{field.maximum}{' reserved' if field.reserved else ''} "
+                    f"{field.minimum}..{field.maximum}{' reserved' if field.reserved else ''}"
+                    f"{' apart' if field.apart else ''} "
                     f"{field.kind.__name__ if field.kind else '-'}"
                 )
     yield from sorted(map(_describe_kind, kinds))

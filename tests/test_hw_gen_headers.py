@@ -32,8 +32,8 @@ def expected(config):
         "PARAM_ENTRY_BYTES": config.param_entry_bytes,
         "BUS_BYTES": config.bus_bytes,
         "AXI_ADDR_BITS": config.axi_addr_bits,
-        "ISA_VERSION_MAJOR": 1,
-        "ISA_VERSION_MINOR": 4,
+        "ISA_VERSION_MAJOR": 2,
+        "ISA_VERSION_MINOR": 0,
         "REGION_OUTPUT": 2,
     }
     values |= {f"REG_{name}": offset for name, offset in OFFSETS.items()}
@@ -46,7 +46,11 @@ def expected(config):
             name = f"{opcode.name}_{item.name.upper()}"
             if isinstance(item, Group):
                 values[f"{name}_ELEMENTS"] = item.count
-                values[f"{name}_ELEMENT_BITS"] = item.bits // item.count
+                apart = [field for field in item.fields if field.apart]
+                values |= {f"{name}_{field.name.upper()}_STEP": field.bits for field in apart}
+                values[f"{name}_ELEMENT_BITS"] = item.bits // item.count - sum(
+                    field.bits for field in apart
+                )
             else:
                 values[f"{name}_LSB"] = at
                 values[f"{name}_BITS"] = item.bits

@@ -126,9 +126,27 @@ def test_field_positions_do_not_overlap_and_fill_the_format():
         for item in fmt.items:
             if isinstance(item, Group):
                 assert item.bits == item.count * sum(f.bits for f in item.fields)
+                bits = [
+                    at + i * step + bit
+                    for field, at, step in item.places()
+                    for i in range(item.count)
+                    for bit in range(field.bits)
+                ]
+                assert sorted(bits) == list(range(item.bits))
             seen += item.bits
         assert seen == fmt.bits
         assert fmt.granules * 128 - 127 <= fmt.bits <= fmt.granules * 128
+
+
+def test_strides_of_b_lie_in_front_of_the_loops():
+    fmt = FORMATS[Opcode.VECTOR]
+    group = next(item for item in fmt.items if item.name == "loop")
+    loops = [{"count": 0x100 + i, "b": 0x1000 + i} for i in range(group.count)]
+    word = int.from_bytes(Instruction(Opcode.VECTOR, {"loop": loops}).encode(), "little")
+    word >>= fmt.bits - group.bits
+    for i in range(group.count):
+        assert word >> 24 * i & 0xFFFFFF == 0x1000 + i
+        assert word >> 24 * group.count + 128 * i & 0xFFFF == 0x100 + i
 
 
 def test_last_defaults_to_count():

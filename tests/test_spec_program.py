@@ -283,20 +283,20 @@ def test_image_that_cannot_be_is_refused(changes, message):
         small_image(**changes)
 
 
-@pytest.mark.parametrize("version", ["2.0", "0.9", "1.5"])
+@pytest.mark.parametrize("version", ["3.0", "1.9", "2.1"])
 def test_another_isa_version_is_refused_with_both(saved, version):
     change_meta(saved, isa_version=version)
     digest = f"{ISA_DIGEST:016x}"
     fails(
         saved,
-        rf": made for ISA {re.escape(version)} \(digest {digest}\), this release has 1\.4 "
+        rf": made for ISA {re.escape(version)} \(digest {digest}\), this release has 2\.0 "
         rf"\(digest {digest}\); compile the program again$",
     )
 
 
 def test_another_isa_digest_is_refused_with_both(saved):
     change_meta(saved, isa_digest="0" * 16)
-    fails(saved, rf"made for ISA 1\.4 \(digest 0{{16}}\), .*\(digest {ISA_DIGEST:016x}\)")
+    fails(saved, rf"made for ISA 2\.0 \(digest 0{{16}}\), .*\(digest {ISA_DIGEST:016x}\)")
 
 
 def test_config_that_does_not_match_its_digest_is_refused(saved):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from amaranth.hdl import *
 
-from hw_gen.layouts import instruction_layout
+from hw_gen.layouts import fields_in_order, instruction_layout
 from spec.config import NpuConfig
 from spec.isa import FORMATS, GRANULE_BITS, Group, Opcode
 from spec.isa import Format as InstructionFormat
@@ -23,7 +23,7 @@ def broken_rules(m: Module, config: NpuConfig, opcode: Opcode, word: Value) -> I
         yield word[fmt.bits : fmt.granules * GRANULE_BITS].any()
     # A signal, as each field that is read would repeat all of an expression.
     view = Signal(instruction_layout(opcode), name=f"checked_{opcode.name.lower()}")
-    m.d.comb += view.eq(word)
+    m.d.comb += view.eq(fields_in_order(opcode, word))
     yield from _fields(fmt, view)
     for broken, _ in rules(opcode, view, config):
         yield Value.cast(broken)

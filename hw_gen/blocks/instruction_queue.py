@@ -10,6 +10,7 @@ from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.sram import Sram
 from hw_gen.layouts import (
     STREAM_FIELDS,
+    fields_in_order,
     instruction_layout,
     instruction_stream,
     rest_layout,
@@ -52,7 +53,7 @@ def moved_instruction(
         word = Cat(word[:low], address[:width], word[low + width :])
     # A signal, as each field that is read would repeat all of an expression.
     moved = Signal(layout, name=f"{opcode.name.lower()}_word")
-    m.d.comb += moved.eq(word)
+    m.d.comb += moved.eq(fields_in_order(opcode, word))
     return moved
 
 

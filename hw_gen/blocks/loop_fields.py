@@ -38,7 +38,7 @@ class LoopFields:
         )
 
     def stride(self, name: str, goes_on: Iterable[Value]) -> Value:
-        """Of the one loop that is set in `goes_on`."""
+        """Of the one loop that is set in `goes_on`; 0 where none is."""
         return chosen_of(goes_on, [loop[name] for loop in self.instr.loop])
 
 
@@ -46,14 +46,19 @@ class LoopTables:
     """The same from small memories, which loops are written to one by one.
 
     Two halves take turns: while one has the loops of the instruction that is here, those of the
-    next one come to the other.
+    next one come to the other. What does not come with a loop is found in `instr`, as in
+    `LoopFields`.
     """
 
-    def __init__(self, m: Module, entries: Any, loops: int, load: Value) -> None:
+    def __init__(self, m: Module, entries: Any, instr: Any, load: Value) -> None:
         self._m = m
         self._entries = entries
-        self._loops = loops
+        self._instr = instr
+        self._loops = loops = len(instr.loop)
+        self._load = load
         self._into = Signal(name="loops_into")
+        self._level = Signal(range(loops + 1), name="level_of_entry")
+        m.d.comb += self._level.eq(entries.level)
         self._few = [Signal(4, name=f"few_of_{k}", reset_less=True) for k in range(loops)]
         loop = entries.payload
         for level, few in enumerate(self._few):
@@ -73,12 +78,16 @@ class LoopTables:
 
     def stride(self, name: str, goes_on: Iterable[Value]) -> Value:
         """See `LoopFields.stride`."""
+        if name not in self._entries.payload.shape().members:
+            return chosen_of(goes_on, [loop[name] for loop in self._instr.loop])
         return self._read(name, self._at(name, goes_on))
 
     def _at(self, name: str, goes_on: Iterable[Value]) -> Value:
-        level = Signal(range(self._loops), name=f"level_of_{name}")
+        level = Signal(range(self._loops + 1), name=f"level_of_{name}")
         numbers = [Const(k, level.shape()) for k in range(self._loops)]
-        self._m.d.comb += level.eq(chosen_of(goes_on, numbers))
+        # The word behind those of the loops stays 0. No loop goes on where an instruction begins.
+        none = Mux(self._load, Const(self._loops, level.shape()), 0)
+        self._m.d.comb += level.eq(chosen_of(goes_on, numbers) | none)
         return Cat(level, ~self._into)
 
     def _read(self, name: str, at: Value) -> Value:
@@ -92,7 +101,7 @@ class LoopTables:
         m.d.comb += [
             read.addr.eq(at),
             write.en.eq(entries.valid),
-            write.addr.eq(Cat(entries.level, self._into)),
+            write.addr.eq(Cat(self._level, self._into)),
             write.data.eq(value),
         ]
         return read.data

@@ -24,16 +24,14 @@ class Steps:
     load: Value
 
 
-def loop_starts(
-    m: Module, platform, steps: Steps, *, summed: bool = False
-) -> "StartRegisters | StartTables":
+def loop_starts(m: Module, platform, steps: Steps) -> "StartRegisters | StartTables":
     """The form of the platform, for values that all go the same way.
 
-    summed : where an instruction begins, no loop goes on, and the value that follows is the first
-        one if its start is 0. For an FPGA only.
+    On an FPGA the start is 0 where an instruction begins: no loop goes on then, and the value that
+    follows is the first one as a sum.
     """
     if asks_for(platform, "for_fpga"):
-        return StartTables(m, steps, summed)
+        return StartTables(m, steps)
     return StartRegisters(m, steps)
 
 
@@ -69,13 +67,11 @@ class StartTables:
     A step writes the word of the loop that goes on, and this loop and those within begin there.
     """
 
-    def __init__(self, m: Module, steps: Steps, summed: bool) -> None:
+    def __init__(self, m: Module, steps: Steps) -> None:
         self._m = m
-        self._load = steps.load
         self._moves = steps.accept | steps.load
-        self._summed = summed
         # The word behind those of the loops is never written: it stays 0.
-        loops = range(len(steps.goes_on) + summed)
+        loops = range(len(steps.goes_on) + 1)
         words = [
             Signal(loops, name=f"word_{k}", reset_less=True) for k in range(len(steps.goes_on))
         ]
@@ -87,9 +83,8 @@ class StartTables:
             self._reads.eq(chosen_of(steps.goes_on, words)),
             self._writes.eq(Mux(steps.load, 0, goes)),
         ]
-        if summed:
-            with m.If(steps.load):
-                m.d.comb += self._reads.eq(len(words))
+        with m.If(steps.load):
+            m.d.comb += self._reads.eq(len(words))
         for word, restarts in zip(words, steps.restarts, strict=True):
             with m.If(steps.load):
                 m.d.sync += word.eq(0)
@@ -117,7 +112,7 @@ class StartTables:
         m.d.comb += [
             port.en.eq(self._moves),
             port.addr.eq(self._writes),
-            port.data.eq(value if self._summed else Mux(self._load, first, value)),
+            port.data.eq(value),
         ]
         with m.If(self._moves):
             m.d.sync += now.eq(port.data)

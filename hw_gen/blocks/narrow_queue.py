@@ -13,9 +13,8 @@ from hw_gen.blocks.repeat import MAX_GRANULES, moved_layout
 from hw_gen.blocks.sram import Sram
 from hw_gen.layouts import (
     INDEX_BITS,
-    in_granules,
-    instruction_layout,
     instruction_stream,
+    loops_in_granules,
     selected,
 )
 from spec.isa import FORMATS, GRANULE_BITS, Opcode
@@ -115,8 +114,8 @@ class NarrowQueue(wiring.Component):
         with m.Elif(came.valid & came.last):
             m.d.sync += into.eq(into + 1)
         word, loaded, arrives = self._read(m, items, count, oldest, upto)
-        if in_granules(self._opcode):
-            self._offer_loops(m, items, *arrives)
+        if loops := loops_in_granules(self._opcode):
+            self._offer_loops(m, items, loops, *arrives)
         item = self._item(m, word, handed.o.payload)
         rest = Signal.like(item.rest, name="rest", reset_less=True)
         taken = Signal()
@@ -156,14 +155,14 @@ class NarrowQueue(wiring.Component):
             m.d.sync += loaded.eq(arrived == count - 1)
         return word, loaded, (arrives, arrived)
 
-    def _offer_loops(self, m: Module, items: Sram, arrives: Value, arrived: Value) -> None:
+    def _offer_loops(self, m: Module, items: Sram, loops, arrives: Value, arrived: Value) -> None:
         """Each loop with the granule that completes it. All begin at the same bit of a granule."""
-        first, low = divmod(instruction_layout(self._opcode)["loop"].offset, GRANULE_BITS)
+        at, whole = loops
+        first, low = divmod(at, GRANULE_BITS)
         assert low, "loops that begin with a granule end with it"
         before = Signal(GRANULE_BITS - low, reset_less=True)
         with m.If(arrives):
             m.d.sync += before.eq(items.r_data[low:])
-        whole = instruction_layout(self._opcode)["loop"].shape.elem_shape
         loop, entries = Signal(whole, name="loop"), self.o.entries
         m.d.comb += [
             loop.eq(Cat(before, items.r_data[:low])),

@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from hw_gen.blocks.adders import fast_difference, fast_sum
 from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.interfaces import PROGRAM_BITS
-from hw_gen.layouts import instruction_layout
+from hw_gen.layouts import fields_in_order, instruction_layout
 from spec.config import NpuConfig
 from spec.isa import (
     BY_BITS,
@@ -45,7 +45,7 @@ def moved_layout() -> data.StructLayout:
 def fields_of(opcode: Opcode, word: Value):
     """The fields of the instruction in `word`."""
     layout = instruction_layout(opcode)
-    return layout(word[: layout.size])
+    return layout(fields_in_order(opcode, word[: layout.size]))
 
 
 class Displacements(wiring.Component):

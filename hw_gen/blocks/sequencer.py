@@ -15,8 +15,8 @@ from hw_gen.layouts import (
     WaitPort,
     engine_layout,
     field_shape,
-    in_granules,
     instruction_stream,
+    loops_in_granules,
 )
 from hw_gen.platform import asks_for
 from spec.isa import FORMATS, SYNC_SLOTS, Opcode, Point
@@ -67,7 +67,7 @@ class Sequencer(wiring.Component):
         self._post_points = post_points
         self._folds = folds
         self._loops = FORMATS[opcode].loops
-        self._in_granules = in_granules(opcode)
+        self._in_granules = loops_in_granules(opcode) is not None
         self._index = field_shape(opcode, "loop.count")
         self._widths = {
             name: FORMATS[opcode].field(base).bits for name, base in self._streams.items()
@@ -184,7 +184,7 @@ class Sequencer(wiring.Component):
     def _fields(self, m: Module, platform, load: Value) -> LoopFields | LoopTables:
         """Where counts and strides of loops are found."""
         if asks_for(platform, "for_fpga") and self._in_granules:
-            return LoopTables(m, self.i.entries, self._loops, load)
+            return LoopTables(m, self.i.entries, self.instr, load)
         return LoopFields(self.i.start.instr, self.instr)
 
     def _folded(self, instr) -> Value:
@@ -204,10 +204,10 @@ class Sequencer(wiring.Component):
             with m.If(moves):
                 m.d.sync += flags.eq(Mux(active, Cat(goes_on, restarts), 0))
             goes_on, restarts = flags[:n], flags[n:]
-        # Where no loop goes on, no stride is chosen: the first value is added to 0 instead.
-        summed = self._later is not None and isinstance(fields, LoopFields)
+        # On an FPGA no loop goes on where an instruction begins: the first value is added to 0.
+        summed = self._later is not None
         steps = Steps(goes_on=goes_on, restarts=restarts, accept=accept, load=nest.load)
-        starts = loop_starts(m, platform, steps, summed=summed)
+        starts = loop_starts(m, platform, steps)
         for name, base in self._streams.items():
             width = self._widths[name]
             origin, stride = Signal(width, name=f"{name}_from"), Signal(width, name=f"{name}_by")

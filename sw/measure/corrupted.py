@@ -189,8 +189,11 @@ def _places(opcode: Opcode) -> list[tuple[int, int]]:
         if isinstance(item, codec.Bits):
             found.append((item.shift, item))
         else:
-            starts = (item.shift + item.bits * i for i in range(item.count))
-            found += [(start + bits.shift, bits) for start in starts for bits in item.fields]
+            found += [
+                (item.shift + bits.shift + bits.step * i, bits)
+                for i in range(item.count)
+                for bits in item.fields
+            ]
     return [(at, bits.field.bits) for at, bits in found if bits.name in _NAMES]
 
 

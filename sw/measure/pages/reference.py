@@ -20,8 +20,8 @@ _REGISTER_ENUMS: tuple[Members, ...] = (
 _BITS = f"""
 An instruction is a whole number of {isa.GRANULE_BYTES}-byte granules, little endian. Bits are
 counted from the lowest bit of the first byte; those above the last field are 0. Element *i* of a
-group lies *i* × (bits of an element) higher than element 0, whose bits are shown. *Reserved* fields
-must be zero.
+group lies *i* × (bits of an element) higher than element 0, whose bits are shown; a field that lies
+elsewhere says so. *Reserved* fields must be zero.
 """
 _COUNTERS = """
 What each engine did, in cycles: 64 bits each, low word at the offset shown, high word four bytes
@@ -65,12 +65,13 @@ def _fields(fmt: Format) -> Iterator[list[str]]:
     at = 0
     for item in fmt.items:
         if isinstance(item, Group):
-            each = f"{item.count} × {item.bits // item.count} bits"
+            each = f"{item.count} × {item.element_bits} bits"
             yield [_span(at, item.bits), f"**{item.name}**\\[{item.count}]", each, "", item.doc]
-            lsb = at
-            for field in item.fields:
-                yield _field(f"{item.name}\\[0].{field.name}", field, lsb)
-                lsb += field.bits
+            for field, lsb, step in item.places():
+                row = _field(f"{item.name}\\[0].{field.name}", field, at + lsb)
+                if field.apart:
+                    row[-1] += f"; of element *i* it lies *i* × {step} bits higher"
+                yield row
         else:
             yield _field(item.name, item, at, fixed.get(item.name, ""))
         at += item.bits

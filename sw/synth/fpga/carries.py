@@ -8,15 +8,14 @@ their own.
 import json
 from collections import Counter
 from collections.abc import Iterator
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
 CARRY, TABLE = "CCU2C", "LUT4"
 _PINS = "ABCD"
 _USUAL = "1"
-"""What Yosys connects pin D of a carry cell with. Where it is 0 the table has the carry that a
-place makes by itself: a function of A and B alone."""
+"""What Yosys connects pin D of a carry cell with."""
 
 
 def absorb(netlist: Path) -> int:
@@ -61,62 +60,80 @@ def _fill(
 ) -> list[str]:
     """Take tables in front of A and B of one place of a carry cell in; returns their names."""
     pins, taken = cell["connections"], []
-    for pin in "AB":
+    for most, pin in product((2, 3), "AB"):
         name = free.get(pins[pin + place][0])
         if name is None or pins["D" + place] != [_USUAL]:
             continue
-        table = cells[name]
-        inputs = [p for p in _PINS if isinstance(table["connections"][p][0], int)]
-        second = isinstance(pins["C" + place][0], int)
-        if not 1 <= len(inputs) <= (1 if second else 2):
+        inputs = {bits[0]: p for p, bits in _inputs(cells[name]) if isinstance(bits[0], int)}
+        if not 1 <= len(inputs) <= most:
             continue
-        init = _joined(cell["parameters"]["INIT" + place], pins["C" + place][0], pin, table, inputs)
-        if init is None:
-            continue
-        cell["parameters"]["INIT" + place] = init
-        pins[pin + place] = table["connections"][inputs[0]]
-        if len(inputs) == 2:
-            pins["C" + place] = table["connections"][inputs[1]]
-        taken.append(name)
+        # Pin D last: its usual value leaves the table's lower half to the carry.
+        rest = [p for p in "CD" if not isinstance(pins[p + place][0], int)]
+        for order in permutations(inputs):
+            if len(order) > 1 + len(rest):
+                break
+            moved = dict(zip((pin, *rest), order, strict=False))
+            init = _joined(cell, place, pin, cells[name], moved)
+            if init is not None:
+                cell["parameters"]["INIT" + place] = init
+                pins |= {p + place: [bit] for p, bit in moved.items()}
+                taken.append(name)
+                break
     return taken
 
 
+def _inputs(table: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    yield from ((p, table["connections"][p]) for p in _PINS)
+
+
 def _joined(
-    init: str, third: Any, pin: str, table: dict[str, Any], inputs: list[str]
+    cell: dict[str, Any], place: str, pin: str, table: dict[str, Any], moved: dict[str, int]
 ) -> str | None:
     """The contents of a place that works out `table` on the way to `pin`, if there are any.
 
-    With inputs A, B and C it passes the carry on or not; where it does not, A and B alone must tell
-    which carry it makes.
+    moved : what its pins are connected with then, where it is not what they are.
+
+    The place passes the carry on or not; where it does not, A and B alone must tell which carry it
+    makes. This is read where C and D are 0, in the same contents.
     """
-    passes: dict[tuple[int, int, int], int] = {}
+    before = {p: cell["connections"][p + place][0] for p in _PINS}
+    after = before | moved
+    init = cell["parameters"]["INIT" + place]
+    contents = [0] * 16
     makes: dict[tuple[int, int], int] = {}
-    for a, b, c in product((0, 1), repeat=3):
-        values = {inputs[0]: a if pin == "A" else b}
-        before = c
-        if len(inputs) == 2:
-            values[inputs[1]], before = c, int(third == "1")
-        elif not isinstance(third, int):
-            before = int(third == "1")
-        inner = _value(table, values)
-        x, y = (inner, b) if pin == "A" else (a, inner)
-        passes[a, b, c] = _bit(init, 8 + 4 * before + 2 * y + x)
-        if not passes[a, b, c] and makes.setdefault((a, b), _bit(init, 2 * y + x)) != _bit(
-            init, 2 * y + x
-        ):
+    for a, b, c, d in product((0, 1), repeat=4):
+        now = dict(zip(_PINS, (a, b, c, d), strict=True))
+        if any(_level(after[p], now[p]) != now[p] for p in _PINS):
+            continue
+        inner = _value(table, {bit: now[p] for p, bit in moved.items()})
+        was = {p: _level(before[p], now[p]) for p in _PINS}
+        was[pin] = inner
+        passes = contents[_place(now)] = _bit(init, _place(was))
+        made = _bit(init, _place({"A": was["A"], "B": was["B"]}))
+        if not passes and makes.setdefault((a, b), made) != made:
             return None
-    own = [makes.get((a, b), 0) for b, a in product((0, 1), repeat=2)]
-    through = [passes[a, b, c] for c, b, a in product((0, 1), repeat=3)]
-    return "".join(str(bit) for bit in reversed([*own, *own, *through]))
+    for (a, b), made in makes.items():
+        at = _place({"A": a, "B": b})
+        if after["D"] == _USUAL:
+            contents[at] = contents[at + 4] = made
+        elif contents[at] != made:
+            return None
+    return "".join(str(bit) for bit in reversed(contents))
 
 
-def _value(table: dict[str, Any], values: dict[str, int]) -> int:
-    """A table's output; inputs that are not in `values` are constant. Undefined ones are 0."""
-    place = 0
-    for number, pin in enumerate(_PINS):
-        bit = values[pin] if pin in values else int(table["connections"][pin][0] == "1")
-        place |= bit << number
-    return _bit(table["parameters"]["INIT"], place)
+def _level(bit: Any, value: int) -> int:
+    """`value`, if the bit is no constant. Undefined ones are 0."""
+    return value if isinstance(bit, int) else int(bit == "1")
+
+
+def _place(values: dict[str, int]) -> int:
+    return sum(values[pin] << number for number, pin in enumerate(_PINS) if pin in values)
+
+
+def _value(table: dict[str, Any], values: dict[int, int]) -> int:
+    """A table's output, for `values` of what it is connected with."""
+    pins = {p: _level(bits[0], values.get(bits[0], 0)) for p, bits in _inputs(table)}
+    return _bit(table["parameters"]["INIT"], _place(pins))
 
 
 def _bit(init: str, place: int) -> int:
