@@ -5,7 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.choose import any_of, behind_first, chosen_of
-from hw_gen.blocks.cut import Cut
+from hw_gen.blocks.cut import ITEMS
+from hw_gen.blocks.fifo import Fifo
 from hw_gen.blocks.spad_request import locate_write, write_layout
 from hw_gen.interfaces import spad_write
 from hw_gen.platform import asks_for
@@ -65,13 +66,18 @@ class WriteBuffers(wiring.Component):
         banks = self._config.banks
         full, left = Signal(banks), Signal(banks)
         m.d.comb += [self.drains.eq(full & ~self.busy), left.eq(full & ~self.drains)]
-        clients = [self._request(m, platform, j, port) for j, port in enumerate(self.write)]
+        fpga = asks_for(platform, "for_fpga")
+        ready = Signal()
+        if fpga:
+            clients = self._in_turn(m, ready)
+        else:
+            clients = [self._request(m, j, port) for j, port in enumerate(self.write)]
         requests = [request for request, _ in clients]
         marked = [Signal(name=f"marked_{j}") for j in range(len(clients))]
         hits = [Signal(banks, name=f"hits_{j}") for j in range(len(clients))]
-        if asks_for(platform, "for_fpga"):
+        if fpga:
             # It comes too late which banks take their words.
-            taken = [self._one(m, requests, full, marked, hits)]
+            taken = [self._one(m, requests, full, marked, hits, ready)]
         else:
             rows = [self._rows(m, str(j), r.payload) for j, r in enumerate(requests)]
             for j in range(len(clients)):
@@ -85,38 +91,60 @@ class WriteBuffers(wiring.Component):
             self._word(m, b, here, left[b])
         return m
 
-    def _one(self, m: Module, requests: list, full: Signal, marked: list, hits: list) -> tuple:
-        """Takes one write a cycle, of the first client that has one, so that its data are chosen
-        once and not for each bank. Returns its place, its rows, and the buffers that it goes to."""
-        place, ready = Signal(write_layout(self._config)), Signal()
-        asks = Cat(request.valid for request in requests)
-        wins = asks & ~behind_first(asks)
-        # The last one's where nobody asks: no choice of nothing.
-        m.d.comb += place.eq(requests[-1].payload)
-        for request in reversed(requests[:-1]):
-            with m.If(request.valid):
-                m.d.comb += place.eq(request.payload)
-        rows, hit = self._rows(m, "one", place), Signal(self._config.banks, name="hits_one")
-        waits = any_of(wins_it & mark for wins_it, mark in zip(wins, marked, strict=True))
-        m.d.comb += [
-            ready.eq(((place.needs & full & ~self._joins(rows)) == 0) & ~(place.mark & waits)),
-            hit.eq(Mux(asks.any() & ready, place.needs, 0)),
-        ]
-        for request, wins_it, hits_it in zip(requests, wins, hits, strict=True):
-            m.d.comb += [request.ready.eq(ready & wins_it), hits_it.eq(Mux(wins_it, hit, 0))]
-        return place, rows, hit
+    def _in_turn(self, m: Module, ready: Signal) -> list[tuple]:
+        """The clients' writes, of which at most one is offered in a cycle, from a register of all.
 
-    def _request(self, m: Module, platform, j: int, port):
-        """A register of a decoded write; returns: the stream that leaves it, and that none waits.
-
-        On an FPGA the way from the banks back to the client is long: it ends at a `Cut`.
+        So its data are chosen once and not for each bank, and the way from the banks back to the
+        clients is short: it ends at block RAM. ready : the offered one is taken.
         """
         layout = write_layout(self._config)
-        if asks_for(platform, "for_fpga"):
-            m.submodules[f"request_{j}"] = ahead = Cut(layout)
-            locate_write(m, self._config, f"write_{j}", port, ahead.i.payload)
-            m.d.comb += [ahead.i.valid.eq(port.valid), port.ready.eq(ahead.i.ready)]
-            return ahead.o, ahead.empty
+        queues = [Fifo(layout, depth=ITEMS) for _ in self.write]
+        place, offered = Signal(layout, name="place", reset_less=True), Signal(len(queues))
+        asks, moves = Cat(queue.o.valid for queue in queues), Signal()
+        wins = asks & ~behind_first(asks)
+        m.d.comb += moves.eq((offered == 0) | ready)
+        with m.If(moves):
+            m.d.sync += offered.eq(wins)
+            # The last one's where nobody asks: no choice of nothing.
+            m.d.sync += place.eq(queues[-1].o.payload)
+            for queue in reversed(queues[:-1]):
+                with m.If(queue.o.valid):
+                    m.d.sync += place.eq(queue.o.payload)
+        clients = []
+        for j, (port, queue) in enumerate(zip(self.write, queues, strict=True)):
+            m.submodules[f"request_{j}"] = queue
+            locate_write(m, self._config, f"write_{j}", port, queue.i.payload)
+            request = stream.Signature(layout).create(path=(f"request_{j}",))
+            m.d.comb += [
+                queue.i.valid.eq(port.valid),
+                port.ready.eq(queue.i.ready),
+                queue.o.ready.eq(moves & wins[j]),
+                request.valid.eq(offered[j]),
+                request.payload.eq(place),
+                request.ready.eq(ready),
+            ]
+            clients.append((request, queue.empty & ~offered[j]))
+        return clients
+
+    def _one(
+        self, m: Module, requests: list, full: Signal, marked: list, hits: list, ready: Signal
+    ) -> tuple:
+        """Takes the write that is offered. Returns its place, its rows, and the buffers that it
+        goes to."""
+        place = requests[0].payload
+        rows, hit = self._rows(m, "one", place), Signal(self._config.banks, name="hits_one")
+        waits = any_of(r.valid & mark for r, mark in zip(requests, marked, strict=True))
+        m.d.comb += [
+            ready.eq(((place.needs & full & ~self._joins(rows)) == 0) & ~(place.mark & waits)),
+            hit.eq(Mux(any_of(r.valid for r in requests) & ready, place.needs, 0)),
+        ]
+        for request, hits_it in zip(requests, hits, strict=True):
+            m.d.comb += hits_it.eq(Mux(request.valid, hit, 0))
+        return place, rows, hit
+
+    def _request(self, m: Module, j: int, port) -> tuple:
+        """A register of a decoded write; returns the stream that leaves it, and that none waits."""
+        layout = write_layout(self._config)
         request = stream.Signature(layout).create(path=(f"request_{j}",))
         place = Signal(layout, name=f"place_{j}")
         held = Signal(layout, name=f"held_{j}", reset_less=True)
