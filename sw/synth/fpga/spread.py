@@ -13,10 +13,10 @@ LARGEST = "--85k"
 TABLES = 83_640
 """Its look-up tables."""
 
-_COLUMNS = range(15, 110)
-_ROWS = [y for y in range(4, 92) if (y - 10) % 12]
-"""Where the device has tiles of logic: its edges left out, and the rows of block RAM and
-multipliers."""
+_COLUMNS = range(2, 125)
+_ROWS = [y for y in range(2, 94) if (y - 10) % 12]
+"""Where the device has tiles of logic: all but the rows of block RAM and multipliers. Wherever none
+stayed free, nextpnr would put too much."""
 _SITES = [f"SLICE{letter}.K{number}" for letter in "ABCD" for number in "01"]
 _MARGIN = 1.3
 """Tables that must be left for each that the netlist has: nextpnr needs more, for carries."""
