@@ -22,7 +22,7 @@ from spec.isa import Point, decode
 FIRST = int(os.environ.get("SYSTOLA_RANDOM_FIRST", "0"))
 FACTOR = int(os.environ.get("SYSTOLA_RANDOM", "1"))
 USUAL = (
-    "tiny,tiny:form=fpga,rect,"
+    "tiny,tiny:form=fpga,micro:form=fpga,rect,"
     "odd:vector_lanes=4:vector_contexts=1:weight_rows=2:load_window=2:depthwise_columns=2"
 )
 FPGA = "form=fpga"

@@ -139,6 +139,7 @@ class VectorEngine(wiring.Component):
             self.i.ready.eq(seq.i.ready & ~held),
             seq.i.start.eq(self.i.start),
             seq.i.rest.eq(self.i.rest),
+            seq.i.entries.eq(self.i.entries),
         ]
         with m.If(seq.i.valid & seq.i.ready):
             m.d.sync += held.eq(1)
