@@ -23,7 +23,7 @@ def _mask(opcode: Opcode) -> int:
         elif item.name in ("wait", "post"):
             sem = item.fields[0]
             for i in range(item.count):
-                places |= sem.mask << item.shift + sem.shift + i * sem.step
+                places |= sem.mask << item.place(sem, i)
     return ~places
 
 

@@ -8,6 +8,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from spec.codec import ROWS, Bits, Elements
 from spec.config import NpuConfig
 from spec.isa import DISPLACED, FORMATS, GRANULE_BITS, SYNC_SLOTS, Field, Group, Opcode
 
@@ -52,20 +53,15 @@ def instruction_layout(opcode: Opcode) -> data.StructLayout:
 
 
 def fields_in_order(opcode: Opcode, word: Value) -> Value:
-    """The bits of an instruction in the order of `instruction_layout`, which has the fields of an
-    element together. `word` has those of some of them apart (`spec.isa_format.Group`).
-    """
-    parts, at = [], 0
-    for item in FORMATS[opcode].items:
-        whole = word[at : at + item.bits]
-        at += item.bits
-        if isinstance(item, Group):
-            places = {field.name: (low, step) for field, low, step in item.places()}
-            for element, field in product(range(item.count), item.fields):
-                low, step = places[field.name]
-                parts.append(whole[low + element * step :][: field.bits])
-        else:
-            parts.append(whole)
+    """The bits of an instruction as `instruction_layout` has them: those of an element together,
+    also where they lie apart in the word (`spec.isa_format.Field`)."""
+    parts = []
+    for item in ROWS[opcode].items:
+        if isinstance(item, Bits):
+            parts.append(word[item.shift :][: item.field.bits])
+            continue
+        for element, bits in product(range(item.count), item.fields):
+            parts.append(word[item.place(bits, element) :][: bits.field.bits])
     return Cat(*parts)
 
 
@@ -127,15 +123,16 @@ def start_layout(opcode: Opcode, without: frozenset[str] = frozenset()) -> data.
 
 
 def loops_in_granules(opcode: Opcode) -> tuple[int, data.StructLayout] | None:
-    """Where the loops begin, and the fields of one in their order, without those that lie apart;
-    None if it has not the bits of a granule, so that each granule completes another one."""
-    at = 0
-    for item in FORMATS[opcode].items:
-        if item.name == "loop" and isinstance(item, Group) and item.element_bits == GRANULE_BITS:
-            at += item.bits - item.count * item.element_bits
-            fields = {field.name: _shape(field) for field in item.fields if not field.apart}
-            return at, data.StructLayout(fields)
-        at += item.bits
+    """Where the loops of an instruction begin, and the fields of one, without those that lie apart.
+
+    For loops that have the bits of a granule, so that each granule completes one; None for others.
+    """
+    for item in ROWS[opcode].items:
+        if item.name == "loop" and isinstance(item, Elements):
+            fields = [bits for bits in item.fields if not bits.field.apart]
+            if fields[0].step == GRANULE_BITS:
+                layout = data.StructLayout({bits.name: _shape(bits.field) for bits in fields})
+                return item.place(fields[0], 0), layout
     return None
 
 
@@ -145,8 +142,8 @@ def instruction_stream(opcode: Opcode, without: frozenset[str] = frozenset()) ->
     `start` counts while `valid`; the instruction is taken with valid & ready. `rest` is of what was
     taken last, from the next cycle on: it is the output of the queue's memory.
 
-    On an FPGA, `loops_in_granules` come as `entries`, one by one, behind the instruction
-    before and ahead of theirs, so that no register has to hold them.
+    On an FPGA, `loops_in_granules` come as `entries`, one by one, while the instruction before is
+    executed, so that no register has to hold them.
     """
     entries = {"valid": 1, "level": range(FORMATS[opcode].loops)}
     members = {

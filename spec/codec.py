@@ -45,6 +45,10 @@ class Elements:
     fields: tuple[Bits, ...]
     default: dict[str, int]
 
+    def place(self, field: Bits, element: int) -> int:
+        """The lowest bit of an element's field in the row."""
+        return self.shift + field.shift + element * field.step
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
@@ -90,8 +94,7 @@ def pack(row: Row, values: dict[str, Any]) -> int:
             continue
         for i, element in enumerate(value):
             for bits in item.fields:
-                at = item.shift + bits.shift + i * bits.step
-                word |= (element[bits.name] & bits.mask) << at
+                word |= (element[bits.name] & bits.mask) << item.place(bits, i)
     return word
 
 

@@ -46,8 +46,8 @@ class LoopTables:
     """The same from small memories, which loops are written to one by one.
 
     Two halves take turns: while one has the loops of the instruction that is here, those of the
-    next one come to the other. What does not come with a loop is found in `instr`, as in
-    `LoopFields`.
+    next one come to the other. Strides that lie apart in an instruction do not come with a loop:
+    they are read from `instr`, as in `LoopFields`.
     """
 
     def __init__(self, m: Module, entries: Any, instr: Any, load: Value) -> None:

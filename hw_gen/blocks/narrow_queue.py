@@ -156,7 +156,10 @@ class NarrowQueue(wiring.Component):
         return word, loaded, (arrives, arrived)
 
     def _offer_loops(self, m: Module, items: Sram, loops, arrives: Value, arrived: Value) -> None:
-        """Each loop with the granule that completes it. All begin at the same bit of a granule."""
+        """Each loop with the granule that completes it. All begin at the same bit of a granule.
+
+        loops : see `loops_in_granules`.
+        """
         at, whole = loops
         first, low = divmod(at, GRANULE_BITS)
         assert low, "loops that begin with a granule end with it"

@@ -92,10 +92,10 @@ class WriteBuffers(wiring.Component):
         return m
 
     def _in_turn(self, m: Module, ready: Signal) -> list[tuple]:
-        """The clients' writes, of which at most one is offered in a cycle, from a register of all.
+        """For an FPGA: writes wait in block RAM for each client, and one register has the next of all.
 
-        So its data are chosen once and not for each bank, and the way from the banks back to the
-        clients is short: it ends at block RAM. ready : the offered one is taken.
+        So data are chosen once and not for each bank, ahead of the way to the banks. Returns what
+        `_request` does, for each client. ready : the write in the register is taken.
         """
         layout = write_layout(self._config)
         queues = [Fifo(layout, depth=ITEMS) for _ in self.write]
@@ -129,8 +129,8 @@ class WriteBuffers(wiring.Component):
     def _one(
         self, m: Module, requests: list, full: Signal, marked: list, hits: list, ready: Signal
     ) -> tuple:
-        """Takes the write that is offered. Returns its place, its rows, and the buffers that it
-        goes to."""
+        """Takes the write that `_in_turn` offers. Returns its place, its rows, and the buffers that
+        it goes to."""
         place = requests[0].payload
         rows, hit = self._rows(m, "one", place), Signal(self._config.banks, name="hits_one")
         waits = any_of(r.valid & mark for r, mark in zip(requests, marked, strict=True))

@@ -190,9 +190,7 @@ def _places(opcode: Opcode) -> list[tuple[int, int]]:
             found.append((item.shift, item))
         else:
             found += [
-                (item.shift + bits.shift + bits.step * i, bits)
-                for i in range(item.count)
-                for bits in item.fields
+                (item.place(bits, i), bits) for i in range(item.count) for bits in item.fields
             ]
     return [(at, bits.field.bits) for at, bits in found if bits.name in _NAMES]
 

@@ -91,10 +91,10 @@ def _joined(
 ) -> str | None:
     """The contents of a place that works out `table` on the way to `pin`, if there are any.
 
-    moved : what its pins are connected with then, where it is not what they are.
+    moved : pins that get another connection, and which.
 
-    The place passes the carry on or not; where it does not, A and B alone must tell which carry it
-    makes. This is read where C and D are 0, in the same contents.
+    A place passes the carry on, or makes one. A and B alone must tell which one it makes: the cell
+    reads that from the same contents, at 0 for C and D.
     """
     before = {p: cell["connections"][p + place][0] for p in _PINS}
     after = before | moved

@@ -15,8 +15,8 @@ TABLES = 83_640
 
 _COLUMNS = range(2, 125)
 _ROWS = [y for y in range(2, 94) if (y - 10) % 12]
-"""Where the device has tiles of logic: all but the rows of block RAM and multipliers. Wherever none
-stayed free, nextpnr would put too much."""
+"""Where the device has tiles of logic: all but the rows of block RAM and multipliers. Free rows go
+from edge to edge, because nextpnr fills what they leave out."""
 _SITES = [f"SLICE{letter}.K{number}" for letter in "ABCD" for number in "01"]
 _MARGIN = 1.3
 """Tables that must be left for each that the netlist has: nextpnr needs more, for carries."""
