@@ -92,7 +92,7 @@ class WriteBuffers(wiring.Component):
         return m
 
     def _in_turn(self, m: Module, ready: Signal) -> list[tuple]:
-        """For an FPGA: writes wait in block RAM for each client, and one register has the next of all.
+        """For an FPGA: writes wait in block RAM for each client, and one register has the next.
 
         So data are chosen once and not for each bank, ahead of the way to the banks. Returns what
         `_request` does, for each client. ready : the write in the register is taken.
