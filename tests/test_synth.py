@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from sw.synth.errors import SynthError
 from sw.synth.flow import Cells, analyse, generic_cells, map_netlist
 from sw.synth.fpga import ecp5, nextpnr
 from sw.synth.fpga.block_ram import Memory, into_blocks
-from sw.synth.fpga.spread import TABLES, free_rows, spread
+from sw.synth.fpga.spread import TABLES, free_sites, spread
 from sw.synth.fpga.wrapper import wrapper
 from sw.synth.generic import FLIP_FLOP_PARASITIC, SETUP_TAU, TAU_PS
 from sw.synth.netlist import MEMORY, SRAM, Netlist, load_netlist
@@ -337,15 +338,19 @@ PATH = {
 
 
 @pytest.mark.parametrize(
-    ("luts", "step"), [(1_000, None), (27_000, 2), (37_600, 3), (52_000, 6), (75_000, None)]
+    ("luts", "slices"), [(1_000, 0), (27_000, 3), (37_600, 2), (52_000, 1), (75_000, 0)]
 )
-def test_places_stay_free_where_there_is_room(luts, step) -> None:
-    rows = free_rows(luts)
-    gaps = {b - a for a, b in itertools.pairwise(rows)}
-    # A row of block RAM may lie between.
-    assert gaps == ({step, step + 1} if step else set())
-    free = len(rows) * 123 * 8
-    assert TABLES - free >= 1.3 * luts or not rows
+def test_places_stay_free_where_there_is_room(luts, slices) -> None:
+    """In each tile of two of three rows; the third one stays whole, for carries."""
+    sites = [re.fullmatch(r"X(\d+)/Y(\d+)/SLICE([A-D]).K([01])", site) for site in free_sites(luts)]
+    tiles = Counter((int(site[1]), int(site[2])) for site in sites)
+    assert set(tiles.values()) == ({2 * slices} if slices else set())
+    rows = sorted({y for _, y in tiles})
+    assert len(tiles) == 123 * len(rows)
+    whole = [y for y in range(2, 94) if y not in rows and (y - 10) % 12]
+    assert len(rows) == (56 if slices else 0) and len(whole) == 85 - len(rows)
+    assert not slices or {b - a for a, b in itertools.pairwise(whole)} == {3, 4}
+    assert TABLES - len(sites) >= 1.3 * luts or not sites
 
 
 def test_free_places_are_cells_of_the_netlist_and_no_part_of_the_result(tmp_path) -> None:
@@ -361,7 +366,7 @@ def test_free_places_are_cells_of_the_netlist_and_no_part_of_the_result(tmp_path
         written = json.loads(netlist.read_text())["modules"]
         cells = written[top].pop("cells")
         added = [cell for name, cell in cells.items() if name.startswith("free_")]
-        assert len(added) == count == len(free_rows(27_000)) * 123 * 8
+        assert len(added) == count == len(free_sites(27_000))
         assert len({cell["attributes"]["BEL"] for cell in added}) == count
         assert len(cells) - count == len(modules[top]["cells"])
         assert written["cell"] == modules["cell"]

@@ -24,6 +24,7 @@ from sw.synth.fpga.nextpnr import (
     run_nextpnr,
 )
 from sw.synth.fpga.report import FpgaReport, Resources
+from sw.synth.fpga.short_memories import repeat_address_bits
 from sw.synth.fpga.spread import spread
 from sw.synth.fpga.wrapper import wrapper
 from sw.synth.netlist import read_modules
@@ -169,6 +170,7 @@ def map_to_ecp5(
     for kind, texts in warnings(run_yosys(find_yosys(), recipe.script(steps), folder, say)).items():
         warned[kind] = list(dict.fromkeys([*warned.get(kind, []), *texts]))
     absorb(netlist)
+    repeat_address_bits(netlist)
     return by_block(netlist, top), warned
 
 

@@ -33,9 +33,15 @@ def largest(grade: str = GRADES[0]) -> tuple[str, ...]:
 _WAYS = ("--placer", "static", "--router", "router2", "--timing-allow-fail")
 """How nextpnr places and routes. The other placer's wires are a third longer. The default router,
 router1, does not come to an end, and router2 with its other weights stays at 40 shared wires."""
-_ROUTER = {"router2/currCongWeightMult": "0.5"}
-"""How much dearer a wire that nets share gets with each step. It is 2 where nothing is said; then
-many nets get out of the way at once, and some make detours of 7 ns."""
+_ROUTER = {
+    "router2/currCongWeightMult": "1.0",
+    "router2/histCongWeight": "2.0",
+    "router2/bbMargin/x": "12",
+    "router2/bbMargin/y": "12",
+}
+"""How much dearer a wire that nets share gets with each step (2 where nothing is said, with which
+many nets get out of the way at once, and some make long detours), how much dearer for having been
+shared before (1), and how many tiles beyond its ends a net may go (3)."""
 _SEEDS = (1, 2, 3, 4)
 """Placements to try: by one of them wires are half as long again as by another."""
 _TABLE = "TRELLIS_COMB"
