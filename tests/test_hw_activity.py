@@ -101,7 +101,7 @@ def vector_traffic(twins, config, seed, seen):
             await write(ctx, lanes.table_write, 512)
             await idle(ctx, rng.choice([0, 60]))
             slot, context = rng.randrange(config.vector_contexts), random_context(rng)
-            ctx.set(lanes.slots[slot], context)
+            ctx.set(lanes.slots.held[slot], context)
             steps = random_steps(rng, config, context)
             for n, step in enumerate(steps):
                 await idle(ctx, rng.choice(PAUSES))

@@ -261,7 +261,7 @@ def test_lanes_equal_the_specification(config, lanes, seed):
             while number - len(left) >= config.vector_contexts:
                 ctx.set(dut.i.valid, 0)
                 await tick(ctx)
-            ctx.set(dut.slots[number % config.vector_contexts], context)
+            ctx.set(dut.slots.held[number % config.vector_contexts], context)
             for n, step in enumerate(steps):
                 while rng.random() < bubbles:
                     ctx.set(dut.i.valid, 0)

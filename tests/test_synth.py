@@ -447,24 +447,35 @@ def test_a_counter_is_placed_and_routed(tmp_path) -> None:
 
 def _nextpnr(tmp_path, routes: int) -> Tool:
     """A nextpnr that routes placement `routes` alone; it finds no way with placement 2, and goes in
-    circles with the others."""
+    circles with the others. Placement 4 has the shortest wires, then 3."""
     script = tmp_path / "nextpnr.sh"
     script.write_text(
-        f"""[ "${{@: -1}}" = {routes} ] && echo '{{"utilization": {{}}, "critical_paths": [],
+        f"""seed="${{@: -1}}"
+        case "$*" in *--no-route*)
+            echo "Info: at iteration #1: wirelen = 90"
+            echo "Info: at iteration #2: wirelen = $((50 - 10 * seed))"
+            touch placed_$seed.json; exit;; esac
+        [ -f placed_$seed.json ] || exit 1
+        [ $seed = {routes} ] && echo '{{"utilization": {{}}, "critical_paths": [],
             "fmax": {{"clk": {{"achieved": 41}}}}}}' > nextpnr.json && exit
-        [ "${{@: -1}}" = 2 ] && echo "ERROR: Failed to route arc 0.0 of net clk" && exit 1
+        [ $seed = 2 ] && echo "ERROR: Failed to route arc 0.0 of net clk" && exit 1
         for step in $(seq 1 90); do echo "Info: iter=$step wires=9 overused=$((step < 9 ? 90 : 85))"
         done; sleep 60"""
     )
     return Tool(("bash", str(script)), "a nextpnr")
 
 
-def test_placements_are_tried_until_one_is_routed(tmp_path) -> None:
+def test_placements_are_routed_until_one_is_the_shortest_wires_first(tmp_path) -> None:
     said: list[str] = []
-    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 3), (), "", 0, tmp_path, said.append)
+    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 1), (), "", 0, tmp_path, said.append)
     assert (found.fmax_mhz, found.problem) == (41, "")
-    assert "placement 1: 85 shared wires are left, and do not get fewer" in said
+    routed = [text for text in said if text.startswith("routing placement")]
+    assert routed == [
+        f"routing placement {seed}, of wires of {50 - 10 * seed} tiles …" for seed in (4, 3, 2, 1)
+    ]
+    assert "placement 4: 85 shared wires are left, and do not get fewer" in said
     assert "placement 2: ERROR: Failed to route arc 0.0 of net clk" in said
+    assert not list(tmp_path.glob("placed_*"))
     found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 9), (), "", 0, tmp_path, said.append)
     assert (found.fmax_mhz, found.problem) == (None, "none of 4 placements was routed")
 

@@ -1,10 +1,13 @@
 """The settings of the VECTOR instructions that are under way, each in a slot."""
 
+from typing import Any
+
 from amaranth.hdl import *
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.layouts import LANES, field_shape
+from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.isa import CHIP_BITS, Opcode
 from spec.optional import absent_fields
@@ -62,9 +65,17 @@ def part_shape(config: NpuConfig) -> Shape:
     return Shape.cast(range(config.vector_parts))
 
 
-def slots_layout(config: NpuConfig) -> data.ArrayLayout:
-    """The contexts of all slots."""
-    return data.ArrayLayout(context_layout(config), config.vector_contexts)
+def slots_layout(config: NpuConfig) -> data.StructLayout:
+    """The contexts of all slots, and the one that comes: `into` which slot, if `takes` is 1."""
+    context = context_layout(config)
+    return data.StructLayout(
+        {
+            "held": data.ArrayLayout(context, config.vector_contexts),
+            "came": context,
+            "into": slot_shape(config),
+            "takes": 1,
+        }
+    )
 
 
 def tag_layout(config: NpuConfig) -> data.StructLayout:
@@ -84,18 +95,63 @@ def tag_layout(config: NpuConfig) -> data.StructLayout:
     )
 
 
-def field_of(slots, slot: Value, name: str) -> Value:
-    """Field `name` of the context in `slot`; 0 where the configuration has no such field."""
-    if name not in slots.shape().elem_shape.members:
-        return Const(0, field_shape(Opcode.VECTOR, name))
-    if slots.shape().length == 1:
-        return slots[0][name]
-    return Array(slots[i][name] for i in range(slots.shape().length))[slot]
+class SlotFields:
+    """What a block reads of the contexts, by the slot that they are in.
 
+    Choosing from registers takes as many tables of an FPGA as a small memory, and four times the
+    wires. There the block has a memory of contexts for each `slot` that it reads by; what it does
+    not read of it costs nothing.
+    """
 
-def fields_of(slots, slot: Value) -> dict[str, Value]:
-    """Every field of the context in `slot`, by name."""
-    return {name: field_of(slots, slot, name) for name in CONTEXT}
+    def __init__(self, m: Module, platform: object, slots: Any) -> None:
+        self._m = m
+        self._slots = slots
+        held = slots.shape()["held"].shape
+        self._context = held.elem_shape
+        self._many = held.length
+        self._in_memory = self._many > 1 and asks_for(platform, "for_fpga")
+        self._read: dict[int, tuple[Value, Any]] = {}
+
+    @property
+    def many(self) -> int:
+        """How many slots there are."""
+        return self._many
+
+    def field(self, slot: Value, name: str) -> Value:
+        """Field `name` of the context in `slot`; 0 where the configuration has no such field."""
+        if name not in self._context.members:
+            return Const(0, field_shape(Opcode.VECTOR, name))
+        if self._in_memory:
+            return self._memory(slot)[name]
+        if self._many == 1:
+            return self._slots.held[0][name]
+        return Array(self._slots.held[i][name] for i in range(self._many))[slot]
+
+    def fields(self, slot: Value) -> dict[str, Value]:
+        """Every field of the context in `slot`, by name."""
+        return {name: self.field(slot, name) for name in CONTEXT}
+
+    def _memory(self, slot: Value) -> Any:
+        """The context in `slot`, from a memory that all come to."""
+        if id(slot) not in self._read:
+            m, slots = self._m, self._slots
+            contexts: memory.Memory = memory.Memory(
+                shape=self._context,
+                depth=1 << len(slots.into),
+                init=[],
+                # Most of its bits are not read: as block RAM it would take some all the same.
+                attrs={"ram_style": "distributed"},
+            )
+            m.submodules[f"contexts_{len(self._read)}"] = contexts
+            read, write = contexts.read_port(domain="comb"), contexts.write_port()
+            m.d.comb += [
+                read.addr.eq(slot),
+                write.en.eq(slots.takes),
+                write.addr.eq(slots.into),
+                write.data.eq(slots.came),
+            ]
+            self._read[id(slot)] = slot, read.data
+        return self._read[id(slot)][1]
 
 
 class VectorContexts(wiring.Component):
@@ -124,20 +180,23 @@ class VectorContexts(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         if self._many == 1:
-            m.d.comb += [self.slots[0].eq(self.i.payload), self.i.ready.eq(1)]
+            m.d.comb += [self.slots.held[0].eq(self.i.payload), self.i.ready.eq(1)]
             return m
         held = Signal(range(self._many + 1))
         take = Signal()
         m.d.comb += [
             self.i.ready.eq(held != self._many),
             take.eq(self.i.valid & self.i.ready),
+            self.slots.takes.eq(take),
+            self.slots.into.eq(self.slot),
+            self.slots.came.eq(self.i.payload),
         ]
         m.d.sync += held.eq(held + take - self.release)
         with m.If(take):
             m.d.sync += self.slot.eq(self.slot + 1)
         for i in range(self._many):
             slot = Signal(self._context, name=f"context_{i}", reset_less=True)
-            m.d.comb += self.slots[i].eq(slot)
+            m.d.comb += self.slots.held[i].eq(slot)
             with m.If(take & (self.slot == i)):
                 m.d.sync += slot.eq(self.i.payload)
         return m

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.elements import element_bits
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.blocks.vector_context import field_of, fields_of, slots_layout, tag_layout
+from hw_gen.blocks.vector_context import SlotFields, slots_layout, tag_layout
 from hw_gen.blocks.vector_issue import PORTS, READS_AHEAD, pending_layout
 from hw_gen.blocks.vector_parts import step_layout
 from hw_gen.checks import check
@@ -83,7 +83,7 @@ class VectorGather(wiring.Component):
             self.o.payload.tag.eq(kept),
             self.busy.eq(~pendings.empty | self.o.valid),
         ]
-        slot = head.step.slot
+        self._context = context = SlotFields(m, platform, self.slots).fields(head.step.slot)
         words_b = stream.Signature(word).create(path=("words_of_b",))
         m.d.comb += [words_b.valid.eq(b.valid), words_b.payload.eq(b.payload)]
         both, complete = [Signal(2, name=name) for name in ("both", "complete")]
@@ -104,18 +104,17 @@ class VectorGather(wiring.Component):
             m.d.sync += self.o.valid.eq(0)
         for name in ("a_zp", "b_zp", "b_none"):
             if cfg.vector_contexts == 1 and name != "b_none":
-                m.d.comb += self.o.payload[name].eq(field_of(self.slots, slot, name))
+                m.d.comb += self.o.payload[name].eq(context[name])
                 continue
             field = Signal.like(self.o.payload[name], name=name, reset_less=True)
             m.d.comb += self.o.payload[name].eq(field)
             with m.If(taken):
-                m.d.sync += field.eq(field_of(self.slots, slot, name))
+                m.d.sync += field.eq(context[name])
         merges, sums = Signal(reset_less=True), Signal(2, name="sums", reset_less=True)
         m.d.comb += [self.o.payload.merges.eq(merges), self.o.payload.sums.eq(sums)]
-        fields = fields_of(self.slots, slot)
-        adds, minus = adds_b(fields), fields["alu"] == Alu.SUB
+        adds, minus = adds_b(context), context["alu"] == Alu.SUB
         with m.If(taken):
-            m.d.sync += [merges.eq(merges_b(fields)), sums.eq(Cat(adds & ~minus, adds & minus))]
+            m.d.sync += [merges.eq(merges_b(context)), sums.eq(Cat(adds & ~minus, adds & minus))]
         return m
 
     def _collect(
@@ -136,7 +135,7 @@ class VectorGather(wiring.Component):
             m.d.sync += have.eq(0)
         with m.Elif(take):
             m.d.sync += have.eq(have + 1 + double)
-        self._widen(m, "ab"[i], words.payload, second.payload, have, take, double, head.step.slot)
+        self._widen(m, "ab"[i], words.payload, second.payload, have, take, double)
         return (have == beats) | ((have + 1 + double == beats) & there), take & double
 
     def _widen(
@@ -148,14 +147,13 @@ class VectorGather(wiring.Component):
         have: Value,
         take: Value,
         double: Value,
-        slot: Value,
     ) -> None:
         """The elements of word number `have` go to their lanes, as int32; double: those of the next
         word with them, which is `second`.
         """
         cols = self._config.cols
-        dtype, one = (field_of(self.slots, slot, f"{name}_{x}") for x in ("type", "one"))
-        whole = field_of(self.slots, slot, "a_space") == Space.ACC if name == "a" else Const(0, 1)
+        dtype, one = (self._context[f"{name}_{x}"] for x in ("type", "one"))
+        whole = self._context["a_space"] == Space.ACC if name == "a" else Const(0, 1)
         lanes = Signal(32 * cols, name=f"lanes_{name}", reset_less=True)
         m.d.comb += self.o.payload[name].eq(lanes)
         first = Signal(32, name=f"first_{name}")

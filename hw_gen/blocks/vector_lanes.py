@@ -16,7 +16,7 @@ from hw_gen.blocks.vector_alu import (
     combining,
     early_flags,
 )
-from hw_gen.blocks.vector_context import field_of, fields_of, part_shape, slots_layout
+from hw_gen.blocks.vector_context import SlotFields, part_shape, slots_layout
 from hw_gen.blocks.vector_parts import VectorCollector, VectorSlicer, step_layout
 from hw_gen.blocks.vector_rescale import SHIFT, LaneRescale
 from hw_gen.blocks.vector_schedule import (
@@ -107,6 +107,7 @@ class VectorLanes(wiring.Component):
         m = Module()
         cfg = self._config
         self._platform = platform
+        self._slots = SlotFields(m, platform, self.slots)
         steps = self._slices(m)
         self._step = step = steps.payload
         m.submodules.schedule = schedule = VectorSchedule(cfg)
@@ -134,7 +135,7 @@ class VectorLanes(wiring.Component):
                 params.bias_part.eq(step.part),
                 params.scale_part.eq(schedule.use.part),
             ]
-        rescale = _Multiplicand(m, self._platform, self.slots, schedule, cfg.lane_count)
+        rescale = _Multiplicand(m, self._platform, self._slots, schedule, cfg.lane_count)
         self._operands(m)
         lanes = [self._operate(m, c, rescale, params) for c in range(cfg.lane_count)]
         self._across(m, lanes)
@@ -178,7 +179,7 @@ class VectorLanes(wiring.Component):
 
     def _field(self, m: Module, stage: int, name: str) -> Signal:
         """Field `name` of the step in `stage`, from a register."""
-        return _fetched(m, self.slots, self._fixed_stages[stage - 1][1]["slot"], name, f"_{stage}")
+        return _fetched(m, self._slots, self._fixed_stages[stage - 1][1]["slot"], name, f"_{stage}")
 
     # Lanes --------------------------------------------------------------------------------------
 
@@ -188,10 +189,10 @@ class VectorLanes(wiring.Component):
         self._sums_b = Copies(m, self._platform, "sums", self._step.sums, self._config.lane_count)
         self._clamps = [self._field(m, _CLAMP, n) for n in ("a_clamp", "a_min", "a_max", "a_shl")]
         many, before = self._config.lane_count, _CLAMP
-        fields = fields_of(self.slots, self._fixed_stages[before - 1][1]["slot"])
+        fields = self._slots.fields(self._fixed_stages[before - 1][1]["slot"])
         backwards = early_flags(fields["alu"])[-1] if self._config.shifts else Const(0, 1)
         self._backwards = Copies(m, self._platform, "backwards", backwards, many)
-        fields = fields_of(self.slots, self._fixed_stages[before][1]["slot"])
+        fields = self._slots.fields(self._fixed_stages[before][1]["slot"])
         self._alu = Signal(field_shape(Opcode.VECTOR, "alu"), reset_less=True)
         self._immediate = Signal(signed(32), reset_less=True)
         early = early_flags(fields["alu"])
@@ -207,14 +208,14 @@ class VectorLanes(wiring.Component):
         # Which lanes count in a reduction: across lanes, those not in use must not.
         held, across = (
             self._fixed_stages[ALU][1],
-            field_of(self.slots, self._fixed_stages[ALU][1]["slot"], "reduce_lanes"),
+            self._slots.field(self._fixed_stages[ALU][1]["slot"], "reduce_lanes"),
         )
         self._takes = Signal(many, reset_less=True)
         before = held["part"] * many if self._config.vector_parts > 1 else 0
         used = Cat(before + c < held["lanes"] for c in range(many))
         m.d.sync += self._takes.eq(Mux(held["inside"], Mux(across, used, ~0), 0))
         self._reduction = self._field(m, REDUCE, "reduce")
-        fields = fields_of(self.slots, self._fixed_stages[REDUCE - 1][1]["slot"])
+        fields = self._slots.fields(self._fixed_stages[REDUCE - 1][1]["slot"])
         self._how = Copies(m, self._platform, "how", combining(fields["reduce"]), many)
 
     def _operate(self, m: Module, c: int, unit: "_Multiplicand", params: ParamMemory) -> "_Lane":
@@ -327,13 +328,13 @@ class VectorLanes(wiring.Component):
         valid = Signal(3)
         m.d.sync += [
             across.eq(schedule.finish.source == Source.LANES),
-            slot.eq(schedule.finish.slot),
+            slot.eq(finish),
             late_slot.eq(slot),
             valid.eq(Cat(schedule.finish_valid, valid)),
         ]
-        zero = _fetched(m, self.slots, schedule.finish.slot, "o_zp", "")
-        low, high = (_fetched(m, self.slots, slot, name, "") for name in ("o_min", "o_max"))
-        kind = _fetched(m, self.slots, late_slot, "table", "")
+        zero = _fetched(m, self._slots, finish, "o_zp", "")
+        low, high = (_fetched(m, self._slots, slot, name, "") for name in ("o_min", "o_max"))
+        kind = _fetched(m, self._slots, late_slot, "table", "")
         results = []
         for c, lane in enumerate(lanes):
             moved = Signal(signed(32), name=f"moved_{c}", reset_less=True)
@@ -392,14 +393,14 @@ _NUMBER = 16
 """Bits of a field, at least, that is a number and chooses nothing."""
 
 
-def _fetched(m: Module, slots, slot: Value, name: str, suffix: str) -> Signal:
+def _fetched(m: Module, slots: SlotFields, slot: Value, name: str, suffix: str) -> Signal:
     """A register with field `name` of the context that was in `slot` a cycle ago. A single context
     does not change while there are steps in the lanes, so that numbers need no register.
     """
     field = Signal(field_shape(Opcode.VECTOR, name), name=f"ctx_{name}{suffix}", reset_less=True)
-    held = slots.shape().length > 1 or len(field) < _NUMBER
+    held = slots.many > 1 or len(field) < _NUMBER
     domain = m.d.sync if held else m.d.comb
-    domain += field.eq(field_of(slots, slot, name))
+    domain += field.eq(slots.field(slot, name))
     return field
 
 
@@ -414,14 +415,16 @@ class _Multiplicand:
     multiplier; channel : the parameter entry has multiplier and shift; mult, shift : otherwise.
     """
 
-    def __init__(self, m: Module, platform, slots, schedule: VectorSchedule, lanes: int):
+    def __init__(
+        self, m: Module, platform, slots: SlotFields, schedule: VectorSchedule, lanes: int
+    ):
         kind = schedule.use.kind
         self.takes = Copies(m, platform, "takes", Cat(kind == Use.A, kind == Use.B), lanes)
         self.operand = Signal(name="use_operand", reset_less=True)
         self.channel = Signal(name="use_channel", reset_less=True)
         self.mult = Signal(signed(32), name="use_mult", reset_less=True)
         self.shift = Signal(SHIFT, name="use_shift", reset_less=True)
-        fields = fields_of(slots, schedule.use.slot)
+        fields = slots.fields(schedule.use.slot)
         late = scales_a_late(fields)
         with m.Switch(schedule.use.kind):
             for use, operand in ((Use.A, "a"), (Use.B, "b"), (Use.RESULT, "o")):

@@ -4,7 +4,7 @@ from amaranth.hdl import *
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw_gen.blocks.vector_context import field_of, part_shape, slots_layout, tag_layout
+from hw_gen.blocks.vector_context import SlotFields, part_shape, slots_layout, tag_layout
 from hw_gen.layouts import field_shape
 from spec.config import NpuConfig
 from spec.isa import Opcode
@@ -70,7 +70,7 @@ class VectorSlicer(wiring.Component):
         m = Module()
         step, out, lanes = self.i.payload, self.o.payload, self._config.lane_count
         part, ends = Signal(part_shape(self._config)), Signal()
-        across = field_of(self.slots, step.tag.slot, "reduce_lanes")
+        across = SlotFields(m, platform, self.slots).field(step.tag.slot, "reduce_lanes")
         whole = part == self._config.vector_parts - 1
         m.d.comb += [
             ends.eq(whole | (~across & ((part + 1) * lanes >= step.tag.lanes))),

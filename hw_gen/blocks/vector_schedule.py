@@ -7,7 +7,7 @@ from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.vector_context import (
-    fields_of,
+    SlotFields,
     part_shape,
     slot_shape,
     slots_layout,
@@ -126,7 +126,7 @@ class VectorSchedule(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         levels, in_parts = across_levels(self._config), self._config.vector_parts > 1
-        field = fields_of(self.slots, self.tag.slot)
+        field = SlotFields(m, platform, self.slots).fields(self.tag.slot)
         result, second, scaled = Signal(), Signal(), Signal()
         across, looked = Signal(), Signal()
         has_result = (field["reduce"] == Reduce.NONE) | self.tag.red_last

@@ -1,12 +1,14 @@
 """Writes the vector engine's results to the scratchpad or the accumulator."""
 
+from collections.abc import Mapping
+
 from amaranth.hdl import *
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw_gen.blocks.elements import element_bits, log2_bytes
 from hw_gen.blocks.fifo import Fifo
-from hw_gen.blocks.vector_context import field_of, slots_layout, tag_layout
+from hw_gen.blocks.vector_context import SlotFields, slots_layout, tag_layout
 from hw_gen.blocks.vector_issue import BYTES_BITS
 from hw_gen.blocks.vector_lanes import VectorLanes, lane_result
 from hw_gen.blocks.vector_table import VectorTable
@@ -72,7 +74,7 @@ class VectorWriter(wiring.Component):
         places = Fifo(_PLACE, depth=DEPTH, far=True)
         m.submodules.values, m.submodules.places = values, places
         head, pop, claimed = Signal(_PLACE), Signal(), Signal(range(DEPTH + 1))
-        needed = self._note(m, places)
+        needed = self._note(m, SlotFields(m, platform, self.slots).fields(self.tag.slot), places)
         m.d.comb += [
             head.eq(places.o.payload),
             values.i.valid.eq(self.i.valid),
@@ -94,11 +96,11 @@ class VectorWriter(wiring.Component):
         )
         return m
 
-    def _note(self, m: Module, places) -> Signal:
+    def _note(self, m: Module, context: Mapping[str, Value], places) -> Signal:
         """Where the result of a step goes that enters; returns: one with a result or a post."""
         tag, place = self.tag, Signal(_PLACE, name="place")
         fields = ("reduce", "reduce_lanes", "o_space", "o_type")
-        reduce, across, space, kind = (field_of(self.slots, tag.slot, name) for name in fields)
+        reduce, across, space, kind = (context[name] for name in fields)
         lanes, needed = Signal(LANES), Signal()
         m.d.comb += [
             lanes.eq(Mux(across, 1, tag.lanes)),

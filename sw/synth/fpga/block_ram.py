@@ -31,7 +31,8 @@ _LEAST = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A memory of the design. bytes: parts of a word can be written. clocked: its reads are."""
+    """A memory of the design. bytes: parts of a word can be written. clocked: its reads are, and
+    the design does not want it in tables."""
 
     name: str
     width: int
@@ -62,7 +63,8 @@ def memories(module: Mapping[str, Any]) -> Iterator[Memory]:
             width=number(parameters["WIDTH"]),
             words=number(parameters["SIZE"]),
             bytes=len(set(cell["connections"]["WR_EN"])) > 1,
-            clocked=number(parameters["RD_PORTS"]) == 1
+            clocked=cell.get("attributes", {}).get("ram_style") != "distributed"
+            and number(parameters["RD_PORTS"]) == 1
             and number(parameters["RD_CLK_ENABLE"]) == 1
             and number(parameters["WR_PORTS"]) == 1,
         )

@@ -30,9 +30,11 @@ def largest(grade: str = GRADES[0]) -> tuple[str, ...]:
     return (LARGEST, "--speed", grade, *_FREE)
 
 
-_WAYS = ("--placer", "static", "--router", "router2", "--timing-allow-fail")
-"""How nextpnr places and routes. The other placer's wires are a third longer. The default router,
-router1, does not come to an end, and router2 with its other weights stays at 40 shared wires."""
+_PLACE = ("--placer", "static", "--no-route")
+_ROUTE = ("--router", "router2", "--no-pack", "--no-place")
+"""How nextpnr places and routes. The other placer's wires are a tenth longer, or a third. The
+default router, router1, does not come to an end, and router2 with its other weights stays at 40
+shared wires."""
 _ROUTER = {
     "router2/currCongWeightMult": "1.0",
     "router2/histCongWeight": "2.0",
@@ -43,7 +45,9 @@ _ROUTER = {
 many nets get out of the way at once, and some make long detours), how much dearer for having been
 shared before (1), and how many tiles beyond its ends a net may go (3)."""
 _SEEDS = (1, 2, 3, 4)
-"""Placements to try: by one of them wires are half as long again as by another."""
+"""Placements to make: by one of them wires are a quarter longer than by another."""
+_LENGTH = re.compile(r"wirelen = (\d+)")
+"""How long all wires of a placement are, in tiles: the last one counts."""
 _TABLE = "TRELLIS_COMB"
 """What nextpnr calls a look-up table."""
 _SHARED = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
@@ -83,24 +87,40 @@ def run_nextpnr(
 ) -> Fitted:
     """Place and route the `FLAT` of a folder; its bitstream's text is `CONFIG` there.
 
-    pins : constraints (LPF). free : tables of the netlist that only keep places free. Placements
-    are tried until one is routed. A design that does not fit, or is routed with none of them, has a
-    problem and no clock.
+    pins : constraints (LPF). free : tables of the netlist that only keep places free.
+    All placements are made, and routed until one is, that with the shortest wires first. A design
+    that does not fit, or is routed with none of them, has a problem and no clock.
     """
     report, log = folder / "nextpnr.json", folder / "nextpnr.log"
     (folder / "npu.lpf").write_text(pins)
+    report.unlink(missing_ok=True)  # of a run before, where the folder was kept
     # nextpnr in WebAssembly sees the current folder only.
-    files = ("--json", FLAT, "--lpf", "npu.lpf", "--report", report.name, "--textcfg", CONFIG)
-    for seed in _SEEDS:
-        say(f"placing and routing, placement {seed} of {len(_SEEDS)} …")
-        report.unlink(missing_ok=True)  # of a run before, where the folder was kept
-        command = [*nextpnr.command, *device, *_WAYS, *files, "--seed", str(seed)]
-        try:
-            run_logged(command, log, _routing(), say, cwd=folder)
-        except _NoProgressError as problem:
-            say(f"placement {seed}: {problem}")
-            continue
-        return read_result(report, log, free)
+    common = [*nextpnr.command, *device, "--lpf", "npu.lpf", "--timing-allow-fail"]
+    placed = {seed: folder / f"placed_{seed}.json" for seed in _SEEDS}
+    lengths = {}
+    try:
+        for seed, written in placed.items():
+            say(f"placing, placement {seed} of {len(_SEEDS)} …")
+            written.unlink(missing_ok=True)
+            files = ("--json", FLAT, "--write", written.name, "--seed", str(seed))
+            run_logged([*common, *_PLACE, *files], log, lambda line: "", say, cwd=folder)
+            if not written.exists():
+                return read_result(report, log, free)
+            found = _LENGTH.findall(log.read_text())
+            lengths[seed] = int(found[-1]) if found else 0
+        for seed in sorted(lengths, key=lambda seed: lengths[seed]):
+            say(f"routing placement {seed}, of wires of {lengths[seed]:,} tiles …")
+            files = ("--json", placed[seed].name, "--report", report.name, "--textcfg", CONFIG)
+            command = [*common, *_ROUTE, *files, "--seed", str(seed)]
+            try:
+                run_logged(command, log, _routing(), say, cwd=folder)
+            except _NoProgressError as problem:
+                say(f"placement {seed}: {problem}")
+                continue
+            return read_result(report, log, free)
+    finally:
+        for written in placed.values():
+            written.unlink(missing_ok=True)
     return Fitted(None, _taken(log.read_text()), f"none of {len(_SEEDS)} placements was routed")
 
 
