@@ -441,6 +441,7 @@ def test_a_counter_is_placed_and_routed(tmp_path) -> None:
     assert found.fmax_mhz is not None and found.fmax_mhz > 60
     assert found.used["TRELLIS_FF"][0] >= 16
     assert (tmp_path / nextpnr.CONFIG).stat().st_size > 0
+    assert "Running router2" in (tmp_path / "nextpnr.log").read_text()
     flat = json.loads((tmp_path / nextpnr.FLAT).read_text())["modules"]
     assert [module.get("settings") for module in flat.values()].count(None) == len(flat) - 1
 
@@ -451,6 +452,7 @@ def _nextpnr(tmp_path, routes: int) -> Tool:
     script = tmp_path / "nextpnr.sh"
     script.write_text(
         f"""seed="${{@: -1}}"
+        case "$*" in *"--router router2"*) ;; *) exit 1; esac
         case "$*" in *--no-route*)
             echo "Info: at iteration #1: wirelen = 90"
             echo "Info: at iteration #2: wirelen = $((50 - 10 * seed))"

@@ -30,11 +30,10 @@ def largest(grade: str = GRADES[0]) -> tuple[str, ...]:
     return (LARGEST, "--speed", grade, *_FREE)
 
 
-_PLACE = ("--placer", "static", "--no-route")
-_ROUTE = ("--router", "router2", "--no-pack", "--no-place")
+_WAYS = ("--placer", "static", "--router", "router2", "--timing-allow-fail")
 """How nextpnr places and routes. The other placer's wires are a tenth longer, or a third. The
-default router, router1, does not come to an end, and router2 with its other weights stays at 40
-shared wires."""
+default router, router1, does not come to an end where wires are dense. nextpnr writes the router
+into a placement and takes it from there."""
 _ROUTER = {
     "router2/currCongWeightMult": "1.0",
     "router2/histCongWeight": "2.0",
@@ -95,15 +94,15 @@ def run_nextpnr(
     (folder / "npu.lpf").write_text(pins)
     report.unlink(missing_ok=True)  # of a run before, where the folder was kept
     # nextpnr in WebAssembly sees the current folder only.
-    common = [*nextpnr.command, *device, "--lpf", "npu.lpf", "--timing-allow-fail"]
+    common = [*nextpnr.command, *device, *_WAYS, "--lpf", "npu.lpf"]
     placed = {seed: folder / f"placed_{seed}.json" for seed in _SEEDS}
     lengths = {}
     try:
         for seed, written in placed.items():
             say(f"placing, placement {seed} of {len(_SEEDS)} …")
             written.unlink(missing_ok=True)
-            files = ("--json", FLAT, "--write", written.name, "--seed", str(seed))
-            run_logged([*common, *_PLACE, *files], log, lambda line: "", say, cwd=folder)
+            files = ("--json", FLAT, "--write", written.name, "--no-route", "--seed", str(seed))
+            run_logged([*common, *files], log, lambda line: "", say, cwd=folder)
             if not written.exists():
                 return read_result(report, log, free)
             found = _LENGTH.findall(log.read_text())
@@ -111,7 +110,7 @@ def run_nextpnr(
         for seed in sorted(lengths, key=lambda seed: lengths[seed]):
             say(f"routing placement {seed}, of wires of {lengths[seed]:,} tiles …")
             files = ("--json", placed[seed].name, "--report", report.name, "--textcfg", CONFIG)
-            command = [*common, *_ROUTE, *files, "--seed", str(seed)]
+            command = [*common, "--no-pack", "--no-place", *files, "--seed", str(seed)]
             try:
                 run_logged(command, log, _routing(), say, cwd=folder)
             except _NoProgressError as problem:
