@@ -14,6 +14,7 @@ from sw.synth.errors import SynthError
 from sw.synth.flow import Cells, analyse, generic_cells, map_netlist
 from sw.synth.fpga import ecp5, nextpnr
 from sw.synth.fpga.block_ram import Memory, into_blocks
+from sw.synth.fpga.block_ram import memories as memories_of
 from sw.synth.fpga.spread import TABLES, free_sites, spread
 from sw.synth.fpga.wrapper import wrapper
 from sw.synth.generic import FLIP_FLOP_PARASITIC, SETUP_TAU, TAU_PS
@@ -286,6 +287,18 @@ def test_queues_become_block_ram_as_long_as_there_is_some() -> None:
     assert into_blocks(every) == ["m144", "m72"]  # one for 20 bits saves too little
     assert into_blocks(every, blocks=8 + 4 + 3) == ["m72"]
     assert into_blocks(every, blocks=8 + 4 + 1) == []
+
+
+def test_a_memory_that_asks_for_tables_gets_no_block_ram() -> None:
+    ports = {"RD_PORTS": 1, "RD_CLK_ENABLE": 1, "WR_PORTS": 1}
+    cell = {
+        "type": MEMORY,
+        "parameters": {"WIDTH": 72, "SIZE": 8, **ports},
+        "connections": {"WR_EN": [2] * 72},
+    }
+    asks = {**cell, "attributes": {"ram_style": "distributed"}}
+    found = list(memories_of({"cells": {"queue": {**cell, "attributes": {}}, "contexts": asks}}))
+    assert into_blocks(found) == ["queue"]
 
 
 def test_a_table_counts_for_the_block_of_the_wire_it_is_named_after(tmp_path) -> None:
