@@ -101,16 +101,18 @@ def run_nextpnr(
         for seed, written in placed.items():
             say(f"placing, placement {seed} of {len(_SEEDS)} …")
             written.unlink(missing_ok=True)
-            files = ("--json", FLAT, "--write", written.name, "--no-route", "--seed", str(seed))
-            run_logged([*common, *files], log, lambda line: "", say, cwd=folder)
+            command = [*common, "--no-route", "--json", FLAT, "--write", written.name]
+            command += ["--seed", str(seed)]
+            run_logged(command, log, lambda line: "", say, cwd=folder)
             if not written.exists():
                 return read_result(report, log, free)
             found = _LENGTH.findall(log.read_text())
             lengths[seed] = int(found[-1]) if found else 0
         for seed in sorted(lengths, key=lambda seed: lengths[seed]):
             say(f"routing placement {seed}, of wires of {lengths[seed]:,} tiles …")
-            files = ("--json", placed[seed].name, "--report", report.name, "--textcfg", CONFIG)
-            command = [*common, "--no-pack", "--no-place", *files, "--seed", str(seed)]
+            into = ("--report", report.name, "--textcfg", CONFIG)
+            command = [*common, "--no-pack", "--no-place", "--json", placed[seed].name, *into]
+            command += ["--seed", str(seed)]
             try:
                 run_logged(command, log, _routing(), say, cwd=folder)
             except _NoProgressError as problem:
