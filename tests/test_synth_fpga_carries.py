@@ -4,11 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from sw.synth.errors import SynthError
-from sw.synth.fpga.ecp5 import MAPPED, map_to_ecp5
-from sw.synth.tools import find_yosys
-from sw.synth.yosys import run_yosys
+from ecp5_proofs import mapped, same_as_before
 
 SUMS = """
 module sums(
@@ -28,59 +24,27 @@ endmodule
 
 
 @pytest.fixture
-def mapped(tmp_path):
-    source = tmp_path / "sums.v"
-    source.write_text(SUMS)
-    map_to_ecp5([source], "sums", tmp_path, lambda text: None)
-    return tmp_path / MAPPED
+def netlist(tmp_path):
+    return mapped(tmp_path, "sums", SUMS)
 
 
-def test_what_carries_take_in_gives_the_same_sums(mapped):
+def test_what_carries_take_in_gives_the_same_sums(netlist):
     # Yosys leaves 84. One of the two gates a bit in front of q stays, and what is taken off for w,
     # and an output's inverse.
-    assert _tables(mapped) <= 28
-    assert _same_as_before(mapped.parent)
+    assert _tables(netlist) <= 28
+    assert same_as_before(netlist.parent, "sums")
 
 
-def test_a_wrong_table_is_found(mapped):
+def test_a_wrong_table_is_found(netlist):
     """The comparison of the test above can fail."""
-    design = json.loads(mapped.read_text())
+    design = json.loads(netlist.read_text())
     cell = next(c for c in design["modules"]["sums"]["cells"].values() if c["type"] == "CCU2C")
     init = cell["parameters"]["INIT0"]
     cell["parameters"]["INIT0"] = ("0" if init[0] == "1" else "1") + init[1:]
-    mapped.write_text(json.dumps(design, indent=2))
-    assert not _same_as_before(mapped.parent)
+    netlist.write_text(json.dumps(design, indent=2))
+    assert not same_as_before(netlist.parent, "sums")
 
 
 def _tables(netlist: Path) -> int:
     cells = json.loads(netlist.read_text())["modules"]["sums"]["cells"].values()
     return sum(cell["type"] == "LUT4" for cell in cells)
-
-
-def _same_as_before(folder: Path) -> bool:
-    """Yosys proves it for all inputs."""
-    design = json.loads((folder / MAPPED).read_text())
-    design["modules"] = {"sums": design["modules"]["sums"]}
-    (folder / "gate.json").write_text(json.dumps(design))
-    try:
-        _yosys(
-            folder,
-            f"read_verilog {folder}/sums.v",
-            "proc; rename sums gold",
-            f"read_json {folder}/gate.json",
-            "rename sums gate",
-            "read_verilog -overwrite +/ecp5/cells_sim.v",
-            "miter -equiv -make_assert gold gate both",
-            "hierarchy -check -top both; proc",
-            "setattr -mod -unset whitebox -unset lib_whitebox -unset abc9_box *CCU2C*",
-            "flatten; opt_clean",
-            "sat -verify -prove-asserts both",
-        )
-    except SynthError:
-        assert "proof did fail" in (folder / "yosys.log").read_text()
-        return False
-    return True
-
-
-def _yosys(folder: Path, *lines: str) -> None:
-    run_yosys(find_yosys(), "\n".join(lines) + "\n", folder, lambda text: None)

@@ -3,12 +3,9 @@
 import json
 
 import pytest
+from ecp5_proofs import mapped, same_as_before
 
-from sw.synth.errors import SynthError
-from sw.synth.fpga.ecp5 import MAPPED, map_to_ecp5
 from sw.synth.fpga.short_memories import MEMORY, repeat_address_bits
-from sw.synth.tools import find_yosys
-from sw.synth.yosys import run_yosys
 
 WORDS = """
 module words(input clk, input en, input [2:0] into, from, input [3:0] in, output [3:0] out);
@@ -20,11 +17,14 @@ endmodule
 
 
 @pytest.fixture
-def mapped(tmp_path):
-    source = tmp_path / "words.v"
-    source.write_text(WORDS)
-    map_to_ecp5([source], "words", tmp_path, lambda text: None)
-    return tmp_path / MAPPED
+def netlist(tmp_path):
+    return mapped(tmp_path, "words", WORDS)
+
+
+def _same(folder) -> bool:
+    """In six cycles after memories of zeros."""
+    sat = ("-seq 6", "-set-init-zero")
+    return same_as_before(folder, "words", memories="memory", sat=sat)
 
 
 def _memories(design) -> list:
@@ -32,22 +32,22 @@ def _memories(design) -> list:
     return [cell for cell in cells if cell["type"] == MEMORY]
 
 
-def test_an_address_bit_is_there_twice_and_words_stay_apart(mapped):
-    (cell,) = _memories(json.loads(mapped.read_text()))
+def test_an_address_bit_is_there_twice_and_words_stay_apart(netlist):
+    (cell,) = _memories(json.loads(netlist.read_text()))
     for pins in ("RAD", "WAD"):
         bits = cell["connections"][pins]
         assert bits[3] == bits[2] and len(set(bits[:3])) == 3
-    assert _same_as_before(mapped.parent)
+    assert _same(netlist.parent)
 
 
-def test_words_that_are_one_are_found(mapped):
+def test_words_that_are_one_are_found(netlist):
     """The comparison of the test above can fail."""
-    design = json.loads(mapped.read_text())
+    design = json.loads(netlist.read_text())
     (cell,) = _memories(design)
     for pins in ("RAD", "WAD"):
         cell["connections"][pins][2:] = ["0", "0"]
-    mapped.write_text(json.dumps(design))
-    assert not _same_as_before(mapped.parent)
+    netlist.write_text(json.dumps(design))
+    assert not _same(netlist.parent)
 
 
 @pytest.mark.parametrize(
@@ -75,28 +75,3 @@ def test_bits_that_are_no_constant_of_both_stay(tmp_path, read, write, first, ch
         for bit in range(4 - changed, 4):
             expected[bit] = expected[bit - 1]
         assert cell["connections"][after] == expected
-
-
-def _same_as_before(folder) -> bool:
-    """Yosys proves it for all inputs of six cycles after memories of zeros."""
-    design = json.loads((folder / MAPPED).read_text())
-    design["modules"] = {"words": design["modules"]["words"]}
-    (folder / "gate.json").write_text(json.dumps(design))
-    lines = (
-        f"read_verilog {folder}/words.v",
-        "proc; memory; rename words gold",
-        f"read_json {folder}/gate.json",
-        "rename words gate",
-        "read_verilog -overwrite +/ecp5/cells_sim.v",
-        "miter -equiv -make_assert gold gate both",
-        "hierarchy -check -top both; proc",
-        "setattr -mod -unset whitebox -unset lib_whitebox *",
-        "flatten; memory; opt_clean",
-        "sat -verify -prove-asserts -seq 6 -set-init-zero both",
-    )
-    try:
-        run_yosys(find_yosys(), "\n".join(lines) + "\n", folder, lambda text: None)
-    except SynthError:
-        assert "proof did fail" in (folder / "yosys.log").read_text()
-        return False
-    return True

@@ -98,9 +98,9 @@ def tag_layout(config: NpuConfig) -> data.StructLayout:
 class SlotFields:
     """What a block reads of the contexts, by the slot that they are in.
 
-    Choosing from registers takes as many tables of an FPGA as a small memory, and four times the
-    wires. There the block has a memory of contexts for each `slot` that it reads by; what it does
-    not read of it costs nothing.
+    In the form for FPGAs the block has a small memory of contexts for each `slot` (the same object
+    each time) that it reads by. A memory has one wire for each bit, where a choice from registers
+    has one from each slot. Bits that the block does not read cost nothing.
     """
 
     def __init__(self, m: Module, platform: object, slots: Any) -> None:
@@ -132,7 +132,7 @@ class SlotFields:
         return {name: self.field(slot, name) for name in CONTEXT}
 
     def _memory(self, slot: Value) -> Any:
-        """The context in `slot`, from a memory that all come to."""
+        """The context in `slot`, from a memory that every context is written to."""
         if id(slot) not in self._read:
             m, slots = self._m, self._slots
             contexts: memory.Memory = memory.Memory(

@@ -47,6 +47,8 @@ _SEEDS = (1, 2, 3, 4)
 """Placements to make: by one of them wires are a quarter longer than by another."""
 _LENGTH = re.compile(r"wirelen = (\d+)")
 """How long all wires of a placement are, in tiles: the last one counts."""
+_PLACED = re.compile(r"iter=(\d*00) steplen")
+"""Each hundredth step of the placer."""
 _TABLE = "TRELLIS_COMB"
 """What nextpnr calls a look-up table."""
 _SHARED = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
@@ -103,11 +105,14 @@ def run_nextpnr(
             written.unlink(missing_ok=True)
             command = [*common, "--no-route", "--json", FLAT, "--write", written.name]
             command += ["--seed", str(seed)]
-            run_logged(command, log, lambda line: "", say, cwd=folder)
-            if not written.exists():
+            run_logged(command, log, _placing, say, cwd=folder)
+            if written.exists():
+                found = _LENGTH.findall(log.read_text())
+                lengths[seed] = int(found[-1]) if found else 0
+            elif not lengths:
                 return read_result(report, log, free)
-            found = _LENGTH.findall(log.read_text())
-            lengths[seed] = int(found[-1]) if found else 0
+            else:
+                say(f"placement {seed}: nextpnr did not make it")
         for seed in sorted(lengths, key=lambda seed: lengths[seed]):
             say(f"routing placement {seed}, of wires of {lengths[seed]:,} tiles …")
             into = ("--report", report.name, "--textcfg", CONFIG)
@@ -123,6 +128,14 @@ def run_nextpnr(
         for written in placed.values():
             written.unlink(missing_ok=True)
     return Fitted(None, _taken(log.read_text()), f"none of {len(_SEEDS)} placements was routed")
+
+
+def _placing(line: str) -> str:
+    """What to show for a line of nextpnr's log, or nothing."""
+    if step := _PLACED.search(line):
+        return f"placing: step {step[1]}"
+    length = _LENGTH.search(line)
+    return f"placing: wires of {int(length[1]):,} tiles" if length else ""
 
 
 def _routing() -> Callable[[str], str]:

@@ -1,0 +1,190 @@
+"""Places that stay free on an ECP5, and what nextpnr is asked and says."""
+
+import itertools
+import json
+import re
+from collections import Counter
+
+import pytest
+
+from sw.synth.errors import SynthError
+from sw.synth.fpga import ecp5, nextpnr
+from sw.synth.fpga.spread import TABLES, free_sites, spread
+from sw.synth.tools import Tool, find_nextpnr
+
+PACKED = """Info: Device utilisation:
+Info: \t          TRELLIS_IO:     3/  365     0%
+Info: \t        TRELLIS_COMB: 92028/83640   110%
+ERROR: Unable to place cell 'x', no BELs remaining to implement cell type 'TRELLIS_COMB'
+"""
+
+
+PATH = {
+    "from": "posedge clk",
+    "to": "posedge clk",
+    "path": [
+        {"type": kind, "delay": delay, "from": {"cell": f"inner.{a}"}, "to": {"cell": f"inner.{b}"}}
+        for kind, delay, a, b in (
+            ("clk-to-q", 0.5, "a.q", "a.q"),
+            ("routing", 2.0, "a.q", "b.and"),
+            ("logic", 0.5, "b.and", "b.and"),
+            ("routing", 1.5, "b.and", "b.r"),
+            ("setup", 0.5, "b.r", "b.r"),
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("luts", "slices"), [(1_000, 0), (27_000, 3), (37_600, 2), (52_000, 1), (75_000, 0)]
+)
+def test_places_stay_free_where_there_is_room(luts, slices) -> None:
+    """In each tile of two of three rows; the third one stays whole, for carries."""
+    sites = [re.fullmatch(r"X(\d+)/Y(\d+)/SLICE([A-D]).K([01])", site) for site in free_sites(luts)]
+    tiles = Counter((int(site[1]), int(site[2])) for site in sites)
+    assert set(tiles.values()) == ({2 * slices} if slices else set())
+    rows = sorted({y for _, y in tiles})
+    assert len(tiles) == 123 * len(rows)
+    whole = [y for y in range(2, 94) if y not in rows and (y - 10) % 12]
+    assert len(rows) == (56 if slices else 0) and len(whole) == 85 - len(rows)
+    assert not slices or {b - a for a, b in itertools.pairwise(whole)} == {3, 4}
+    assert TABLES - len(sites) >= 1.3 * luts or not sites
+
+
+def test_free_places_are_cells_of_the_netlist_and_no_part_of_the_result(tmp_path) -> None:
+    netlist = tmp_path / "flat.json"
+    modules = {
+        "cell": {"ports": {}, "cells": {}},
+        "top": {"ports": {}, "cells": {"one": {"type": "LUT4"}}, "netnames": {}},
+        "empty": {"ports": {}, "cells": {}, "netnames": {}},
+    }
+    for top in ("top", "empty"):
+        netlist.write_text(json.dumps({"modules": modules}, indent=2).replace("{}", "{\n      }"))
+        count = spread(netlist, top, 27_000)
+        written = json.loads(netlist.read_text())["modules"]
+        cells = written[top].pop("cells")
+        added = [cell for name, cell in cells.items() if name.startswith("free_")]
+        assert len(added) == count == len(free_sites(27_000))
+        assert len({cell["attributes"]["BEL"] for cell in added}) == count
+        assert len(cells) - count == len(modules[top]["cells"])
+        assert written["cell"] == modules["cell"]
+    report = tmp_path / "report.json"
+    used = {"TRELLIS_COMB": {"used": count + 30, "available": TABLES}}
+    facts = {"utilization": used, "fmax": {"clk": {"achieved": 31.2}}, "critical_paths": []}
+    report.write_text(json.dumps(facts))
+    (tmp_path / "log").write_text("")
+    assert nextpnr.read_result(report, tmp_path / "log", count).used == {
+        "TRELLIS_COMB": (30, TABLES)
+    }
+
+
+def test_a_design_too_large_for_the_device_is_said_to_be(tmp_path) -> None:
+    report, log = tmp_path / "nextpnr.json", tmp_path / "nextpnr.log"
+    log.write_text(PACKED)
+    found = nextpnr.read_result(report, log)
+    assert found.problem == "does not fit: TRELLIS_COMB 92,028 of 83,640"
+    assert found.used["TRELLIS_IO"] == (3, 365) and found.fmax_mhz is None
+    log.write_text("ERROR: out of memory\n")
+    with pytest.raises(SynthError, match="ended without a result:\nERROR: out of memory"):
+        nextpnr.read_result(report, log)
+    report.write_text(
+        json.dumps(
+            {
+                "critical_paths": [PATH, {**PATH, "from": "<async>"}],
+                "fmax": {"$glbnet$clk": {"achieved": 31.25, "constraint": 50}},
+                "utilization": {"TRELLIS_FF": {"used": 12, "available": 83640}},
+            }
+        )
+    )
+    found = nextpnr.read_result(report, log)
+    assert (found.fmax_mhz, found.used) == (31.25, {"TRELLIS_FF": (12, 83640)})
+    ends = {"start": "a.q", "end": "b.r"}
+    assert found.critical_path == {**ends, "ns": 5.0, "routing_ns": 3.5, "steps": 1}
+
+
+def test_a_grade_that_there_is_not_is_refused() -> None:
+    with pytest.raises(SynthError, match="--grade 9: an ECP5 has the speed grades 6, 7, 8"):
+        nextpnr.largest("9")
+
+
+def test_a_result_of_an_earlier_run_is_none_of_this_one(tmp_path) -> None:
+    source = tmp_path / "inverter.v"
+    source.write_text("module inverter(input clk, input a, output y); assign y = !a; endmodule")
+    ecp5.map_to_ecp5([source], "inverter", tmp_path, lambda text: None)
+    (tmp_path / "nextpnr.json").write_text('{"fmax": {}, "utilization": {}, "critical_paths": []}')
+    with pytest.raises(SynthError, match="nextpnr-ecp5 ended without a result:\nno device"):
+        tool = Tool(("echo", "no device", "#"), "a nextpnr that does nothing")
+        ecp5.place_and_route(tool, nextpnr.largest(), "inverter", 0, tmp_path, lambda text: None)
+
+
+def test_a_counter_is_placed_and_routed(tmp_path) -> None:
+    """By the real nextpnr, which sees all options and constraints; faster on a faster grade."""
+    try:
+        tool = find_nextpnr()
+    except SynthError as missing:
+        pytest.skip(str(missing))
+    source = tmp_path / "counter.v"
+    source.write_text(
+        "module counter(input clk, input up, output reg [15:0] q);"
+        " always @(posedge clk) q <= q + up; endmodule"
+    )
+    blocks, _ = ecp5.map_to_ecp5([source], "counter", tmp_path, lambda text: None)
+    luts, clocks = blocks[""].luts, []
+    for grade in ("8", "6"):
+        device = nextpnr.largest(grade)
+        found = ecp5.place_and_route(tool, device, "counter", luts, tmp_path, lambda text: None)
+        clocks.append(found.fmax_mhz)
+    assert clocks[0] > clocks[1]
+    assert found.problem == ""
+    assert found.fmax_mhz is not None and found.fmax_mhz > 60
+    assert found.used["TRELLIS_FF"][0] >= 16
+    assert (tmp_path / nextpnr.CONFIG).stat().st_size > 0
+    assert "Running router2" in (tmp_path / "nextpnr.log").read_text()
+    flat = json.loads((tmp_path / nextpnr.FLAT).read_text())["modules"]
+    assert [module.get("settings") for module in flat.values()].count(None) == len(flat) - 1
+
+
+def _nextpnr(tmp_path, routes: int) -> Tool:
+    """A nextpnr that routes placement `routes` alone; it finds no way with placement 2, and goes in
+    circles with the others. Placement 4 has the shortest wires, then 3."""
+    script = tmp_path / "nextpnr.sh"
+    script.write_text(
+        f"""seed="${{@: -1}}"
+        case "$*" in *"--router router2"*) ;; *) exit 1; esac
+        case "$*" in *--no-route*)
+            echo "Info: at iteration #1: wirelen = 90"
+            echo "Info: at iteration #2: wirelen = $((50 - 10 * seed))"
+            touch placed_$seed.json; exit;; esac
+        [ -f placed_$seed.json ] || exit 1
+        [ $seed = {routes} ] && echo '{{"utilization": {{}}, "critical_paths": [],
+            "fmax": {{"clk": {{"achieved": 41}}}}}}' > nextpnr.json && exit
+        [ $seed = 2 ] && echo "ERROR: Failed to route arc 0.0 of net clk" && exit 1
+        for step in $(seq 1 90); do echo "Info: iter=$step wires=9 overused=$((step < 9 ? 90 : 85))"
+        done; sleep 60"""
+    )
+    return Tool(("bash", str(script)), "a nextpnr")
+
+
+def test_placements_are_routed_until_one_is_the_shortest_wires_first(tmp_path) -> None:
+    said: list[str] = []
+    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 1), (), "", 0, tmp_path, said.append)
+    assert (found.fmax_mhz, found.problem) == (41, "")
+    routed = [text for text in said if text.startswith("routing placement")]
+    assert routed == [
+        f"routing placement {seed}, of wires of {50 - 10 * seed} tiles …" for seed in (4, 3, 2, 1)
+    ]
+    assert "placement 4: 85 shared wires are left, and do not get fewer" in said
+    assert "placement 2: ERROR: Failed to route arc 0.0 of net clk" in said
+    assert not list(tmp_path.glob("placed_*"))
+    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 9), (), "", 0, tmp_path, said.append)
+    assert (found.fmax_mhz, found.problem) == (None, "none of 4 placements was routed")
+
+
+def test_a_placement_that_is_not_made_is_left_out(tmp_path) -> None:
+    tool, said = _nextpnr(tmp_path, 3), []
+    script = tmp_path / "nextpnr.sh"
+    script.write_text(f'[ "${{@: -1}}" = 4 ] && exit 1\n{script.read_text()}')
+    found = nextpnr.run_nextpnr(tool, (), "", 0, tmp_path, said.append)
+    assert (found.fmax_mhz, found.problem) == (41, "")
+    assert "placement 4: nextpnr did not make it" in said
+    assert "placing: wires of 20 tiles …" in said
