@@ -93,6 +93,14 @@ def test_a_simulation_whose_test_does_not_start_is_an_error(monkeypatch):
     assert "no_such_module" in str(error.value)
 
 
+@pytest.mark.rtl
+def test_a_simulator_loads_no_plugin_of_pytest(monkeypatch):
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    with RtlDevice(preset("tiny")) as device:
+        imported = device._process.log_path.read_text()
+    assert "cocotb.regression" in imported and "xdist" not in imported
+
+
 CASE = '<testcase name="serve"/>'
 SUITE = '<testsuites><testsuite tests="{tests}" failures="{failures}" errors="0">{case}</testsuite>'
 

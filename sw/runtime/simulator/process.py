@@ -16,6 +16,8 @@ from sw.runtime.simulator.errors import SimulationError
 
 TEST_MODULE = "cocotb_tests.harness.server"
 SOCKET_VARIABLE = "SYSTOLA_SOCKET"
+_NO_PLUGINS = {"COCOTB_REWRITE_ASSERTION_FILES": ""}
+"""The server asserts nothing. Else cocotb loads all plugins of pytest: a second and more."""
 
 
 class SimulatorProcess:
@@ -61,6 +63,7 @@ class SimulatorProcess:
                     cwd=folder,
                     env={
                         **cocotb_environment(top, TEST_MODULE, self._results),
+                        **_NO_PLUGINS,
                         SOCKET_VARIABLE: str(theirs.fileno()),
                     },
                     pass_fds=(theirs.fileno(),),
