@@ -14,6 +14,8 @@ from spec.isa import DISPLACED, FORMATS, GRANULE_BITS, SYNC_SLOTS, Field, Group,
 
 INDEX_BITS = 16
 """Width of an instruction's index in its program."""
+OPCODE_BITS = FORMATS[Opcode.BEGIN].field("opcode").bits
+"""At the same place in each instruction."""
 
 
 def _shape(field: Field) -> Shape:

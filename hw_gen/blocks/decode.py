@@ -11,7 +11,7 @@ from hw_gen.blocks.dma_program import granule_layout
 from hw_gen.blocks.narrow_queue import granules
 from hw_gen.blocks.repeat import MAX_GRANULES, Displacements, Sections, moved_layout
 from hw_gen.interfaces import PROGRAM_BITS
-from hw_gen.layouts import INDEX_BITS, instruction_layout
+from hw_gen.layouts import INDEX_BITS, OPCODE_BITS, instruction_layout
 from hw_gen.platform import asks_for
 from spec.config import NpuConfig
 from spec.exhaustive import exhaustive
@@ -20,7 +20,6 @@ from spec.logic import among
 from spec.memmap import Fault
 
 _BEGIN = FORMATS[Opcode.BEGIN]
-_OPCODE_BITS = _BEGIN.field("opcode").bits
 _LENGTH_BITS = _BEGIN.field("granules").bits
 _DIGEST_MASK = _BEGIN.field("isa_digest").maximum
 FETCHED = (Opcode.BEGIN, Opcode.END, Opcode.REPEAT)
@@ -42,7 +41,7 @@ def decoded_layout() -> data.StructLayout:
         {
             "word": MAX_GRANULES * GRANULE_BITS,
             "moved": moved_layout(),
-            "opcode": _OPCODE_BITS,
+            "opcode": OPCODE_BITS,
             "index": INDEX_BITS,
         }
     )
@@ -69,7 +68,7 @@ class Decoder(wiring.Component):
     start : begin a program. address, bytes : where it lies, then.
     i : ``In(stream)`` of granules; exhausted : no more will come.
     o : ``Out(stream)`` of `decoded_layout`: what engines execute.
-    granules, kind : those that come, and the opcode of their instruction, for narrow queues.
+    granules : those that come, for narrow queues, which say when they are ready for one.
     flush : granules that are on their way are not wanted. flushed : none are left.
     jump : granules from `section` on are wanted, `left` bytes; for one cycle, after a flush.
     ended : END was reached. finish : leave that state.
@@ -97,7 +96,6 @@ class Decoder(wiring.Component):
                 "exhausted": In(1),
                 "o": Out(stream.Signature(decoded_layout())),
                 "granules": Out(granules()),
-                "kind": Out(_OPCODE_BITS),
                 "flush": Out(1),
                 "flushed": In(1),
                 "jump": Out(1),
@@ -117,7 +115,7 @@ class Decoder(wiring.Component):
         m = Module()
         m.submodules.words = words = Assembly()
         word = words.r_data
-        opcode, foreign = Signal(_OPCODE_BITS), Signal()
+        opcode, foreign = Signal(OPCODE_BITS), Signal()
         # What is wrong with an instruction of each opcode: which one it has comes later.
         wrong = {each: Signal(name=f"wrong_{each.name.lower()}") for each in FORMATS}
         illegal = chosen_of((opcode == each for each in wrong), wrong.values())
@@ -125,7 +123,7 @@ class Decoder(wiring.Component):
         broken = {each: self._broken(m, each, word) for each in FORMATS}
         complete = Signal()
         m.d.comb += [
-            opcode.eq(word[:_OPCODE_BITS]),
+            opcode.eq(word[:OPCODE_BITS]),
             self.o.payload.word.eq(word),
             self.o.payload.opcode.eq(opcode),
             self.o.payload.index.eq(self.index),
@@ -204,7 +202,7 @@ class Decoder(wiring.Component):
         first = Signal()  # not `index == 0`: a long program's index wraps
         failed, late_cause = Signal(), Signal(Fault)
         # Every instruction begins with its opcode and its length in granules.
-        opcode, length = granule.data[:_OPCODE_BITS], granule.data[_OPCODE_BITS:][:_LENGTH_BITS]
+        opcode, length = granule.data[:OPCODE_BITS], granule.data[OPCODE_BITS:][:_LENGTH_BITS]
         total, known = Signal(_LENGTH_BITS), Signal()
         expected, held = Signal(_LENGTH_BITS), Signal(_LENGTH_BITS)
         with m.Switch(opcode):
@@ -215,6 +213,7 @@ class Decoder(wiring.Component):
         misplaced = (opcode == Opcode.BEGIN) != first
         unknown = ~known | (length != expected) | misplaced
         alone, runs = self.state == State.ASSEMBLE, Signal()
+        ours, narrow = Signal(), asks_for(platform, "for_fpga")
         m.d.comb += [
             runs.eq(
                 alone
@@ -222,7 +221,8 @@ class Decoder(wiring.Component):
                 | (self.state == State.MOVE)
                 | (self.state == State.DISPATCH)
             ),
-            self.i.ready.eq(runs & ~self.halt & ~complete & ~failed),
+            ours.eq(runs & ~self.halt & ~complete & ~failed),
+            self.i.ready.eq(ours & self.granules.ready if narrow else ours),
             total.eq(Mux(head, expected, held)),
             words.w_data.eq(granule.data),
             self.cause.eq(late_cause),
@@ -236,16 +236,15 @@ class Decoder(wiring.Component):
                 m.d.sync += failed.eq(1)
             with m.Elif(count + 1 == total):
                 m.d.sync += [complete.eq(1), count.eq(0)]
-        if asks_for(platform, "for_fpga"):
-            kind = Signal(_OPCODE_BITS)
+        if narrow:
+            kind = Signal(OPCODE_BITS)
             m.d.comb += [
-                self.granules.valid.eq(self.i.valid & self.i.ready),
+                self.granules.valid.eq(self.i.valid & ours),
                 self.granules.data.eq(granule.data),
-                self.granules.number.eq(count),
+                self.granules.kind.eq(Mux(head, opcode, kind)),
                 self.granules.last.eq(count + 1 == total),
-                self.kind.eq(Mux(head, opcode, kind)),
             ]
-            m.d.sync += kind.eq(self.kind)
+            m.d.sync += kind.eq(self.granules.kind)
         missing = self.exhausted & ~self.i.valid & ~complete
         with m.If(alone & (failed | missing) & ~self.halt):
             m.d.comb += self.fault.eq(1)

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw_gen.blocks.decode import FETCHED, decoded_layout
 from hw_gen.blocks.instruction_queue import InstructionQueue, item_of, moved_instruction
-from hw_gen.blocks.narrow_queue import NarrowQueue, granules
+from hw_gen.blocks.narrow_queue import NarrowQueue, Parts, granules
 from hw_gen.layouts import (
     STREAM_FIELDS,
     WEIGHT_FIELDS,
@@ -67,8 +67,8 @@ class InstructionQueues(wiring.Component):
     Members
     -------
     i : ``In(stream)`` of `decoded_layout`; taken when every queue of its opcode has room.
-    granules, kind : of instructions that will come, and their opcode; for narrow queues. drop :
-        instructions that were not handed over by now will not come.
+    granules : of instructions that will come; for narrow queues. drop : instructions that were not
+        handed over by now will not come.
     o_<name> : ``Out(instruction_stream)``, for each of `queues`.
     empty : no queue holds an instruction.
 
@@ -82,7 +82,6 @@ class InstructionQueues(wiring.Component):
             {
                 "i": In(stream.Signature(decoded_layout())),
                 "granules": In(granules()),
-                "kind": In(decoded_layout()["opcode"].shape),
                 "drop": In(1),
                 **{name: Out(each) for name, each in instruction_streams(config).items()},
                 "empty": Out(1),
@@ -92,7 +91,7 @@ class InstructionQueues(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         opcodes = queues(self._config)
-        make = self._narrow if asks_for(platform, "for_fpga") else self._wide(m)
+        make = self._narrow(m) if asks_for(platform, "for_fpga") else self._wide(m)
         held = {}
         for name, opcode in opcodes.items():
             m.submodules[name] = held[name] = queue = make(m, name, opcode)
@@ -133,18 +132,25 @@ class InstructionQueues(wiring.Component):
 
         return make
 
-    def _narrow(self, m: Module, name: str, opcode: Opcode) -> NarrowQueue:
-        """A queue that gets granules, and later what is not in them."""
-        dropped, displaced = without(self._config, name, opcode), self._displaced(opcode)
-        queue = NarrowQueue(opcode, dropped, depth=self._config.queue_depth, displaced=displaced)
-        handed, payload = queue.i.payload, self.i.payload
-        m.d.comb += [
-            queue.granules.valid.eq(self.granules.valid & (self.kind == opcode)),
-            queue.granules.data.eq(self.granules.data),
-            queue.granules.number.eq(self.granules.number),
-            queue.granules.last.eq(self.granules.last),
-            queue.drop.eq(self.drop),
-            handed.index.eq(payload.index),
-            *(handed[f"a{n}"].eq(payload.moved[f"a{n}"]) for n in range(len(displaced))),
-        ]
-        return queue
+    def _narrow(self, m: Module) -> Callable[[Module, str, Opcode], NarrowQueue]:
+        """Makes queues that get parts of granules, and later what is not in them."""
+        m.submodules.parts = parts = Parts()
+        connect(m, flipped(self.granules), parts.i)
+        m.d.comb += parts.drop.eq(self.drop)
+        payload = self.i.payload
+
+        def make(m: Module, name: str, opcode: Opcode) -> NarrowQueue:
+            dropped, displaced = without(self._config, name, opcode), self._displaced(opcode)
+            queue = NarrowQueue(
+                opcode, dropped, depth=self._config.queue_depth, displaced=displaced
+            )
+            connect(m, parts.o, queue.parts)
+            handed = queue.i.payload
+            m.d.comb += [
+                queue.drop.eq(self.drop),
+                handed.index.eq(payload.index),
+                *(handed[f"a{n}"].eq(payload.moved[f"a{n}"]) for n in range(len(displaced))),
+            ]
+            return queue
+
+        return make

@@ -57,7 +57,6 @@ class Fetch(wiring.Component):
             reader.address.eq(Mux(decoder.jump, decoder.section, program.address)),
             reader.bytes.eq(Mux(decoder.jump, decoder.left, program.bytes)),
             reader.halt.eq(self.halt | (decoder.state == State.FAULT)),
-            waiting.kind.eq(decoder.kind),
             # Neither what a REPEAT jumps away from, nor what lay behind the END of a program.
             waiting.drop.eq(decoder.flush | program.start),
             reader.flush.eq(decoder.ended | decoder.flush),

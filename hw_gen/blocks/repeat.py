@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from hw_gen.blocks.adders import fast_difference, fast_sum
 from hw_gen.blocks.dma_bursts import lane_bits
 from hw_gen.interfaces import PROGRAM_BITS
-from hw_gen.layouts import fields_in_order, instruction_layout
+from hw_gen.layouts import OPCODE_BITS, fields_in_order, instruction_layout
 from spec.config import NpuConfig
 from spec.isa import (
     BY_BITS,
@@ -27,7 +27,6 @@ MAX_GRANULES = max(f.granules for f in FORMATS.values())
 ADDRESSES = max(map(len, DISPLACED.values()))
 """Most addresses of an instruction that displacements are added to."""
 _WORD_BITS = MAX_GRANULES * GRANULE_BITS
-_OPCODE_BITS = FORMATS[Opcode.REPEAT].field("opcode").bits
 _LENGTH_BITS = FORMATS[Opcode.REPEAT].field("granules").bits
 _GRANULE = exact_log2(GRANULE_BYTES)
 
@@ -96,7 +95,7 @@ class Displacements(wiring.Component):
             self.last.eq(turn == ADDRESSES - 1),
             self.stepped.eq(turn == STEPS),
         ]
-        is_repeat = self.word[:_OPCODE_BITS] == Opcode.REPEAT
+        is_repeat = self.word[:OPCODE_BITS] == Opcode.REPEAT
         m.d.comb += ahead.eq(Mux(self.check, 0, turn + (self.add | self.step)))
         with m.Switch(ahead):
             for i in range(STEPS):
@@ -130,7 +129,7 @@ class Displacements(wiring.Component):
 
     def _addresses(self, m: Module, by: list[Signal]) -> None:
         """The addresses as they are stored, and the number of each one's displacement."""
-        with m.Switch(self.word[:_OPCODE_BITS]):
+        with m.Switch(self.word[:OPCODE_BITS]):
             for opcode, names in DISPLACED.items():
                 fields = fields_of(opcode, self.word)
                 with m.Case(opcode):
@@ -146,7 +145,7 @@ class Displacements(wiring.Component):
                 with m.Case(i + 1):
                     m.d.comb += low.eq(each)
         aligned = among(load.space, Space.PARAM, Space.TABLE) & (load.fill == 0)
-        is_load = self.word[:_OPCODE_BITS] == Opcode.LOAD
+        is_load = self.word[:OPCODE_BITS] == Opcode.LOAD
         with m.If(self.check):
             m.d.sync += self.skewed.eq(is_load & aligned & low.any())
 
@@ -189,7 +188,7 @@ class Sections(wiring.Component):
         home, whole = Signal(len(self.address) - _GRANULE), Signal(bits)
         at, end, begin = Signal(bits), Signal(bits), Signal(bits + 1)
         repeat = fields_of(Opcode.REPEAT, self.word)
-        is_repeat = self.word[:_OPCODE_BITS] == Opcode.REPEAT
+        is_repeat = self.word[:OPCODE_BITS] == Opcode.REPEAT
         active, runs, other = Signal(), Signal.like(repeat.count), Signal()
         back = Cat(repeat.section, Const(0, bits))[: bits + 1]
         back = fast_difference(m, platform, "back", Cat(at, Const(0, 1)), back)
@@ -210,7 +209,7 @@ class Sections(wiring.Component):
             m.d.sync += [at.eq(0), active.eq(0)]
             m.d.sync += [home.eq(self.address[_GRANULE:]), whole.eq(self.bytes[_GRANULE:])]
         with m.Elif(self.take):
-            m.d.sync += at.eq(at + self.word[_OPCODE_BITS:][:_LENGTH_BITS])
+            m.d.sync += at.eq(at + self.word[OPCODE_BITS:][:_LENGTH_BITS])
             with m.If(is_repeat):
                 m.d.sync += active.eq(0)
         with m.Elif(self.again):
