@@ -176,8 +176,21 @@ class Npu(wiring.Component):
         if self._config.depthwise_pairs:
             first = 1 + len(matrix.wgts)
             together.append(range(first, first + 2))
+        # Who seldom reads much at the same time: activations and the second operand of VECTOR,
+        # depthwise and the first one, weights and what goes to memory.
+        ways = [(matrix.act, vector.b), (matrix.wgts[0], last)]
+        if self._config.depthwise:
+            ways.append((engines[Engine.DEPTHWISE].spad, vector.a))
+        number = {id(client): i for i, client in enumerate(reads)}
         m.submodules.scratchpad = spad = reset(
-            Scratchpad(self._config, tags=tags, writes=2, together=together, lanes=[len(reads) - 1])
+            Scratchpad(
+                self._config,
+                tags=tags,
+                writes=2,
+                together=together,
+                lanes=[len(reads) - 1],
+                ways=[[number[id(client)] for client in way] for way in ways],
+            )
         )
         for source, sink in (
             *zip(reads, spad.read, strict=True),

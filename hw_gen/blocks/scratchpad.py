@@ -38,6 +38,8 @@ class Scratchpad(wiring.Component):
     together : groups of clients, by number, that read side by side: a word that several of a group
         ask for in one cycle is read once, for all of them.
     lanes : clients, by number, that say in which lane byte 0 goes.
+    ways : clients, by number, that share the way of their data on an FPGA: one of them is served in
+        a cycle. To choose a word and to rotate it takes many tables. Others have a way each.
 
     Members
     -------
@@ -55,8 +57,10 @@ class Scratchpad(wiring.Component):
         writes: int,
         together: Sequence[Sequence[int]] = (),
         lanes: Sequence[int] = (),
+        ways: Sequence[Sequence[int]] = (),
     ):
         self._config = config
+        self._ways = [tuple(sorted(way)) for way in ways]
         self._lanes = frozenset(lanes)
         self._together = [tuple(sorted(group)) for group in together]
         self._same: dict[tuple[int, int], Value] = {}
@@ -79,11 +83,13 @@ class Scratchpad(wiring.Component):
         for port, buffered in zip(self.write, buffers.write, strict=True):
             connect(m, flipped(port), buffered)
         requests = [self._read_request(m, i, port) for i, port in enumerate(self.read)]
-        self._arbitrate(m, requests, buffers)
+        ways = self._ways if asks_for(platform, "for_fpga") else []
+        self._arbitrate(m, requests, buffers, ways)
         self._check(m, platform, requests, buffers)
         banks = self._banks(m, requests, buffers)
-        for i, (port, request) in enumerate(zip(self.read, requests, strict=True)):
-            self._answer(m, platform, i, port, request, banks)
+        alone = set(range(len(requests))) - {i for way in ways for i in way}
+        for way in [*ways, *((i,) for i in sorted(alone))]:
+            self._answer(m, platform, way, requests, banks)
         return m
 
     def _read_request(self, m: Module, i: int, port):
@@ -102,7 +108,7 @@ class Scratchpad(wiring.Component):
             m.d.comb += skid.i.payload.turn.eq(skid.i.payload.offset - port.lane)
         return skid.o
 
-    def _arbitrate(self, m: Module, requests: list, buffers: WriteBuffers) -> None:
+    def _arbitrate(self, m: Module, requests: list, buffers: WriteBuffers, ways: list) -> None:
         """Grants: banks whose buffers are stale go to nobody but who is urgent."""
         n, banks = len(requests), self._config.banks
         urgent, old, reserved = Signal(n), Signal(n), Signal(banks)
@@ -121,9 +127,13 @@ class Scratchpad(wiring.Component):
         for i, request in enumerate(requests):
             age = Signal(range(last + 1), name=f"age_{i}")
             taken = Signal(banks, name=f"taken_{i}")
+            free = (request.payload.needs & taken) == 0
+            # Whoever shares its way goes before it also where its banks are others.
+            for j in (j for way in ways if i in way for j in way if j != i):
+                free &= ~(requests[j].valid if j < i else requests[j].valid & urgent[j])
             m.d.comb += [
                 taken.eq(any_of([reserved, buffers.stale, *self._others(asks, i)])),
-                request.ready.eq(urgent[i] | ((request.payload.needs & taken) == 0)),
+                request.ready.eq(urgent[i] | free),
                 old[i].eq(request.valid & ~request.ready & (age == last)),
             ]
             with m.If(~request.valid | request.ready):
@@ -194,36 +204,41 @@ class Scratchpad(wiring.Component):
             banks.append(bank)
         return banks
 
-    def _answer(self, m: Module, platform, i: int, port, request, banks: list[Sram]) -> None:
-        """Merge the two words a cycle after the grant, rotate, register."""
-        width = self._config.word_bytes
-        place = request.payload
-        valid = Signal(name=f"r_valid_{i}")
-        offset, tag = Signal.like(place.offset, name=f"r_offset_{i}"), Signal.like(port.tag)
-        b0, b1 = (Signal.like(place.bank0, name=f"r_b{k}_{i}") for k in (0, 1))
-        granted = request.valid & request.ready
+    def _answer(
+        self, m: Module, platform, way: Sequence[int], requests: list, banks: list[Sram]
+    ) -> None:
+        """Merge the two words a cycle after the grant, rotate, register: for clients of one way."""
+        first, width = way[0], self._config.word_bytes
+        places = [requests[i].payload for i in way]
+        granted = [requests[i].valid & requests[i].ready for i in way]
+        valid = [Signal(name=f"r_valid_{i}") for i in way]
+        offset = Signal.like(places[0].offset, name=f"r_offset_{first}")
+        b0, b1 = (Signal.like(places[0].bank0, name=f"r_b{k}_{first}") for k in (0, 1))
+        wanted = {"offset": offset, "bank0": b0, "bank1": b1}
         turn = offset
-        if i in self._lanes:
-            turn = Signal.like(place.turn, name=f"r_turn_{i}")
-            with m.If(granted):
-                m.d.sync += turn.eq(place.turn)
-        m.d.sync += valid.eq(granted)
-        with m.If(granted):
-            m.d.sync += [
-                offset.eq(place.offset),
-                b0.eq(place.bank0),
-                b1.eq(place.bank1),
-                tag.eq(place.tag),
-            ]
+        if not self._lanes.isdisjoint(way):
+            wanted["turn"] = turn = Signal.like(offset, name=f"r_turn_{first}")
+        m.d.sync += [is_valid.eq(one) for is_valid, one in zip(valid, granted, strict=True)]
+        for one, place, i in zip(granted, places, way, strict=True):
+            with m.If(one):
+                for name, held in wanted.items():
+                    own = "offset" if name == "turn" and i not in self._lanes else name
+                    m.d.sync += held.eq(place[own])
         words = [bank.r_data for bank in banks]
         merge = self._merged if asks_for(platform, "loops") else self._rotated
-        rotated = merge(m, i, (b0, b1), offset, turn, words)
-        m.d.sync += port.data_valid.eq(valid)
-        answer = Signal(8 * width, name=f"answer_{i}", reset_less=True)
-        answer_tag = Signal.like(port.tag, name=f"answer_tag_{i}", reset_less=True)
-        m.d.comb += [port.data.eq(answer), port.data_tag.eq(answer_tag)]
-        with m.If(valid):
-            m.d.sync += [answer.eq(rotated), answer_tag.eq(tag)]
+        rotated = merge(m, first, (b0, b1), offset, turn, words)
+        answer = Signal(8 * width, name=f"answer_{first}", reset_less=True)
+        with m.If(any_of(valid)):
+            m.d.sync += answer.eq(rotated)
+        for i, one, is_valid in zip(way, granted, valid, strict=True):
+            port = self.read[i]
+            tag, answer_tag = Signal.like(port.tag), Signal.like(port.tag, name=f"answer_tag_{i}")
+            m.d.sync += port.data_valid.eq(is_valid)
+            m.d.comb += [port.data.eq(answer), port.data_tag.eq(answer_tag)]
+            with m.If(one):
+                m.d.sync += tag.eq(requests[i].payload.tag)
+            with m.If(is_valid):
+                m.d.sync += answer_tag.eq(tag)
 
     def _rotated(
         self, m: Module, i: int, pair: tuple, offset: Value, turn: Value, words: list
