@@ -176,11 +176,10 @@ class Npu(wiring.Component):
         if self._config.depthwise_pairs:
             first = 1 + len(matrix.wgts)
             together.append(range(first, first + 2))
-        # Who seldom reads much at the same time: activations and the second operand of VECTOR,
-        # depthwise and the first one, weights and what goes to memory.
-        ways = [(matrix.act, vector.b), (matrix.wgts[0], last)]
+        # On an FPGA two clients are served in a cycle: one of each way.
+        ways = [[matrix.act, vector.b, last], [matrix.wgts[0], vector.a]]
         if self._config.depthwise:
-            ways.append((engines[Engine.DEPTHWISE].spad, vector.a))
+            ways[1].append(engines[Engine.DEPTHWISE].spad)
         number = {id(client): i for i, client in enumerate(reads)}
         m.submodules.scratchpad = spad = reset(
             Scratchpad(

@@ -4,13 +4,14 @@ import itertools
 import json
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from sw.synth.errors import SynthError
 from sw.synth.fpga import ecp5, nextpnr
 from sw.synth.fpga.spread import TABLES, free_sites, spread
-from sw.synth.tools import Tool, find_nextpnr
+from sw.synth.tools import Run, Tool, find_nextpnr, run_side_by_side
 
 PACKED = """Info: Device utilisation:
 Info: \t          TRELLIS_IO:     3/  365     0%
@@ -187,4 +188,31 @@ def test_a_placement_that_is_not_made_is_left_out(tmp_path) -> None:
     found = nextpnr.run_nextpnr(tool, (), "", 0, tmp_path, said.append)
     assert (found.fmax_mhz, found.problem) == (41, "")
     assert "placement 4: nextpnr did not make it" in said
-    assert "placing: wires of 20 tiles …" in said
+    assert "placement 3: wires of 20 tiles …" in said
+
+
+def test_tools_run_side_by_side_and_end_together(tmp_path) -> None:
+    """Two that wait for each other come to their end; what a message raises ends both."""
+    said: list[str] = []
+    meet = "touch {}; while [ ! -f {} ]; do sleep 0.05; done; printf {}"
+    runs = [
+        Run(["sh", "-c", meet.format(mine, other, mine)], tmp_path / f"{mine}.log", str.strip)
+        for mine, other in ("ab", "ba", "ca")
+    ]
+    ended = list(run_side_by_side(runs, 2, said.append, cwd=tmp_path))
+    assert sorted(ended) == [(0, 0), (1, 0), (2, 0)]
+    assert sorted(said) == ["a …", "b …", "c …"]
+    assert (tmp_path / "c.log").read_text() == "c\n"
+
+    def stop(text: str) -> None:
+        raise RuntimeError(text)
+
+    asleep = [
+        Run(["sh", "-c", f"echo $$ > {n}; echo {n}; exec sleep 60"], tmp_path / "log", str.strip)
+        for n in "de"
+    ]
+    with pytest.raises(RuntimeError, match=r"[de] …"):
+        list(run_side_by_side(asleep, 2, stop, cwd=tmp_path))
+    for n in "de":
+        started = tmp_path / n
+        assert not started.exists() or not Path(f"/proc/{started.read_text().strip()}").exists()

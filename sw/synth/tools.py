@@ -1,14 +1,17 @@
 """Finds Yosys and nextpnr, those that pip installs or those of the system, and runs them."""
 
+import contextlib
 import importlib.util
+import os
 import re
+import selectors
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from sw.runtime.progress import Say
 from sw.runtime.simulator.guarded import Guarded
@@ -79,6 +82,15 @@ def _oldest() -> str:
     return ".".join(map(str, OLDEST_YOSYS))
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A command whose prints go to `log`. news: what to say about a line of them, or nothing."""
+
+    command: Sequence[str]
+    log: Path
+    news: Callable[[str], str]
+
+
 def run_logged(
     command: Sequence[str], log: Path, news: Callable[[str], str], say: Say, **options: Any
 ) -> int:
@@ -86,15 +98,56 @@ def run_logged(
 
     news: what to say about a line that it prints, or nothing. options: of `Guarded`.
     """
-    run = Guarded(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
-    assert run.process.stdout is not None
-    try:
-        with log.open("w") as file:
-            for data in run.process.stdout:
-                line = data.decode(errors="replace")
-                file.write(line)
-                if text := news(line):
+    with contextlib.closing(run_side_by_side([Run(command, log, news)], 1, say, **options)) as done:
+        return next(done)[1]
+
+
+def run_side_by_side(
+    runs: Sequence[Run], at_once: int, say: Say, **options: Any
+) -> Generator[tuple[int, int]]:
+    """Run tools, so many at once: yields the number and the exit code of each as it ends.
+
+    When it is closed, or what it says raises, all are ended. options: of `Guarded`.
+    """
+    waiting = list(enumerate(runs))
+    with contextlib.ExitStack() as ends, selectors.DefaultSelector() as heard:
+        while waiting or heard.get_map():
+            while waiting and len(heard.get_map()) < at_once:
+                number, run = waiting.pop(0)
+                process = Guarded(
+                    run.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options
+                )
+                ends.callback(process.kill)
+                assert process.process.stdout is not None
+                lines = _Lines(run, ends.enter_context(run.log.open("w")))
+                heard.register(
+                    process.process.stdout, selectors.EVENT_READ, (number, process, lines)
+                )
+            for key, _ in heard.select():
+                number, process, lines = key.data
+                data = os.read(key.fd, 1 << 16)
+                for text in lines.take(data):
                     say(f"{text} …")
-        return run.wait()
-    finally:
-        run.kill()  # its own processes end with it
+                if not data:
+                    heard.unregister(key.fileobj)
+                    yield number, process.wait()
+
+
+class _Lines:
+    """Writes what a run prints, and says what is new in it."""
+
+    def __init__(self, run: Run, file: TextIO) -> None:
+        self._run, self._file, self._rest = run, file, b""
+
+    def take(self, data: bytes) -> Iterator[str]:
+        """data: the next bytes, none at the end."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        if not data and self._rest:
+            whole, self._rest = [self._rest], b""
+        for line in whole:
+            text = line.decode(errors="replace") + "\n"
+            self._file.write(text)
+            if news := self._run.news(text):
+                yield news
+        if not data:
+            self._file.flush()

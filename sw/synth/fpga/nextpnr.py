@@ -1,16 +1,18 @@
 """nextpnr: places and routes what Yosys made, and says how fast it is."""
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sw.runtime.progress import Say
 from sw.synth.errors import SynthError
 from sw.synth.fpga.spread import LARGEST
-from sw.synth.tools import Tool, run_logged
+from sw.synth.tools import Run, Tool, run_logged, run_side_by_side
 
 FLAT, CONFIG = "flat.json", "npu.config"
 """The netlist that nextpnr reads, and the text of the bitstream that it writes."""
@@ -45,6 +47,8 @@ many nets get out of the way at once, and some make long detours), how much dear
 shared before (1), and how many tiles beyond its ends a net may go (3)."""
 _SEEDS = (1, 2, 3, 4)
 """Placements to make: by one of them wires are a quarter longer than by another."""
+_AT_ONCE = 2
+"""Of them: each has one core and some gigabytes."""
 _LENGTH = re.compile(r"wirelen = (\d+)")
 """How long all wires of a placement are, in tiles: the last one counts."""
 _PLACED = re.compile(r"iter=(\d*00) steplen")
@@ -100,19 +104,27 @@ def run_nextpnr(
     placed = {seed: folder / f"placed_{seed}.json" for seed in _SEEDS}
     lengths = {}
     try:
-        for seed, written in placed.items():
-            say(f"placing, placement {seed} of {len(_SEEDS)} …")
+        runs = [
+            Run(
+                [*common, "--no-route", "--json", FLAT, "--write", to.name, "--seed", str(seed)],
+                folder / f"nextpnr_{seed}.log",
+                partial(_placing, seed),
+            )
+            for seed, to in placed.items()
+        ]
+        for written in placed.values():
             written.unlink(missing_ok=True)
-            command = [*common, "--no-route", "--json", FLAT, "--write", written.name]
-            command += ["--seed", str(seed)]
-            run_logged(command, log, _placing, say, cwd=folder)
-            if written.exists():
-                found = _LENGTH.findall(log.read_text())
-                lengths[seed] = int(found[-1]) if found else 0
-            elif not lengths:
-                return read_result(report, log, free)
-            else:
-                say(f"placement {seed}: nextpnr did not make it")
+        say(f"placing, {len(_SEEDS)} placements …")
+        with contextlib.closing(run_side_by_side(runs, _AT_ONCE, say, cwd=folder)) as ended:
+            for number, _ in ended:
+                seed = _SEEDS[number]
+                if placed[seed].exists():
+                    found = _LENGTH.findall(runs[number].log.read_text())
+                    lengths[seed] = int(found[-1]) if found else 0
+                elif not lengths:
+                    return read_result(report, runs[number].log, free)
+                else:
+                    say(f"placement {seed}: nextpnr did not make it")
         for seed in sorted(lengths, key=lambda seed: lengths[seed]):
             say(f"routing placement {seed}, of wires of {lengths[seed]:,} tiles …")
             into = ("--report", report.name, "--textcfg", CONFIG)
@@ -130,12 +142,12 @@ def run_nextpnr(
     return Fitted(None, _taken(log.read_text()), f"none of {len(_SEEDS)} placements was routed")
 
 
-def _placing(line: str) -> str:
+def _placing(seed: int, line: str) -> str:
     """What to show for a line of nextpnr's log, or nothing."""
     if step := _PLACED.search(line):
-        return f"placing: step {step[1]}"
+        return f"placement {seed}: step {step[1]}"
     length = _LENGTH.search(line)
-    return f"placing: wires of {int(length[1]):,} tiles" if length else ""
+    return f"placement {seed}: wires of {int(length[1]):,} tiles" if length else ""
 
 
 def _routing() -> Callable[[str], str]:
