@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sw.synth.errors import SynthError
-from sw.synth.fpga import ecp5, nextpnr
+from sw.synth.fpga import ecp5, nextpnr, placement
 from sw.synth.fpga.spread import TABLES, free_sites, spread
 from sw.synth.tools import Run, Tool, find_nextpnr, run_side_by_side
 
@@ -139,15 +139,16 @@ def test_a_counter_is_placed_and_routed(tmp_path) -> None:
     assert found.problem == ""
     assert found.fmax_mhz is not None and found.fmax_mhz > 60
     assert found.used["TRELLIS_FF"][0] >= 16
-    assert (tmp_path / nextpnr.CONFIG).stat().st_size > 0
+    assert (tmp_path / placement.CONFIG).stat().st_size > 0
     assert "Running router2" in (tmp_path / "nextpnr.log").read_text()
-    flat = json.loads((tmp_path / nextpnr.FLAT).read_text())["modules"]
+    flat = json.loads((tmp_path / placement.FLAT).read_text())["modules"]
     assert [module.get("settings") for module in flat.values()].count(None) == len(flat) - 1
 
 
-def _nextpnr(tmp_path, routes: int) -> Tool:
-    """A nextpnr that routes placement `routes` alone; it finds no way with placement 2, and goes in
-    circles with the others. Placement 4 has the shortest wires, then 3."""
+def _nextpnr(tmp_path, routes: str) -> Tool:
+    """A nextpnr that routes placements `routes` alone, to 40 MHz and their number; it finds no way
+    with placement 2, and goes in circles with the others. Placement 4 has the shortest wires, then
+    3."""
     script = tmp_path / "nextpnr.sh"
     script.write_text(
         f"""seed="${{@: -1}}"
@@ -157,8 +158,9 @@ def _nextpnr(tmp_path, routes: int) -> Tool:
             echo "Info: at iteration #2: wirelen = $((50 - 10 * seed))"
             touch placed_$seed.json; exit;; esac
         [ -f placed_$seed.json ] || exit 1
-        [ $seed = {routes} ] && echo '{{"utilization": {{}}, "critical_paths": [],
-            "fmax": {{"clk": {{"achieved": 41}}}}}}' > nextpnr.json && exit
+        [[ {routes} = *$seed* ]] && echo '{{"utilization": {{}}, "critical_paths": [],
+            "fmax": {{"clk": {{"achieved": 4'$seed'}}}}}}' > nextpnr_$seed.json &&
+            echo $seed > npu_$seed.config && exit
         [ $seed = 2 ] && echo "ERROR: Failed to route arc 0.0 of net clk" && exit 1
         for step in $(seq 1 90); do echo "Info: iter=$step wires=9 overused=$((step < 9 ? 90 : 85))"
         done; sleep 60"""
@@ -168,25 +170,34 @@ def _nextpnr(tmp_path, routes: int) -> Tool:
 
 def test_placements_are_routed_until_one_is_the_shortest_wires_first(tmp_path) -> None:
     said: list[str] = []
-    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 1), (), "", 0, tmp_path, said.append)
+    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, "1"), (), "", 0, tmp_path, said.append)
     assert (found.fmax_mhz, found.problem) == (41, "")
-    routed = [text for text in said if text.startswith("routing placement")]
-    assert routed == [
-        f"routing placement {seed}, of wires of {50 - 10 * seed} tiles …" for seed in (4, 3, 2, 1)
-    ]
-    assert "placement 4: 85 shared wires are left, and do not get fewer" in said
-    assert "placement 2: ERROR: Failed to route arc 0.0 of net clk" in said
+    assert "routing, placements 4 (10), 3 (20), 2 (30), 1 (40) …" in said
+    problems = [text for text in said if "shared wires are left" in text or "ERROR" in text]
+    circles = "85 shared wires are left, and do not get fewer"
+    assert sorted(problems[:2]) == [f"placement {seed}: {circles}" for seed in (3, 4)]
+    assert problems[2:] == ["placement 2: ERROR: Failed to route arc 0.0 of net clk"]
     assert not list(tmp_path.glob("placed_*"))
-    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, 9), (), "", 0, tmp_path, said.append)
+    found = nextpnr.run_nextpnr(_nextpnr(tmp_path, "9"), (), "", 0, tmp_path, said.append)
     assert (found.fmax_mhz, found.problem) == (None, "none of 4 placements was routed")
+    assert not (tmp_path / placement.CONFIG).exists()
+
+
+@pytest.mark.parametrize(("routes", "taken"), [("134", "4"), ("13", "3"), ("12", "2")])
+def test_of_two_placements_that_are_routed_the_faster_one_is_taken(tmp_path, routes, taken) -> None:
+    tool, said = _nextpnr(tmp_path, routes), []
+    found = nextpnr.run_nextpnr(tool, (), "", 0, tmp_path, said.append)
+    assert found.fmax_mhz == 40 + int(taken)
+    assert (tmp_path / placement.CONFIG).read_text() == f"{taken}\n"
+    assert not list(tmp_path.glob("npu_*"))
 
 
 def test_a_placement_that_is_not_made_is_left_out(tmp_path) -> None:
-    tool, said = _nextpnr(tmp_path, 3), []
+    tool, said = _nextpnr(tmp_path, "3"), []
     script = tmp_path / "nextpnr.sh"
     script.write_text(f'[ "${{@: -1}}" = 4 ] && exit 1\n{script.read_text()}')
     found = nextpnr.run_nextpnr(tool, (), "", 0, tmp_path, said.append)
-    assert (found.fmax_mhz, found.problem) == (41, "")
+    assert (found.fmax_mhz, found.problem) == (43, "")
     assert "placement 4: nextpnr did not make it" in said
     assert "placement 3: wires of 20 tiles …" in said
 

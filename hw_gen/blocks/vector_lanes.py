@@ -424,21 +424,22 @@ class _Multiplicand:
         self.channel = Signal(name="use_channel", reset_less=True)
         self.mult = Signal(signed(32), name="use_mult", reset_less=True)
         self.shift = Signal(SHIFT, name="use_shift", reset_less=True)
-        fields = slots.fields(schedule.use.slot)
+        # What enters and what is booked are looked up beside each other: it is known late whether a
+        # step enters.
+        fields, booked = slots.fields(schedule.tag.slot), schedule.booked
         late = scales_a_late(fields)
-        with m.Switch(schedule.use.kind):
-            for use, operand in ((Use.A, "a"), (Use.B, "b"), (Use.RESULT, "o")):
-                with m.Case(use):
-                    scale, mult, shift = (fields[f"{operand}_{x}"] for x in _SCALE)
-                    if use is Use.A:
-                        result = (fields[f"o_{x}"] for x in _SCALE)
-                        pairs = zip(result, (scale, mult, shift), strict=True)
-                        scale, mult, shift = (Mux(late, o, a) for o, a in pairs)
-                    off = scale == Scale.OFF
-                    m.d.sync += [
-                        self.operand.eq(scale == Scale.OPERAND),
-                        self.channel.eq(scale == Scale.CHANNEL),
-                        # What is not scaled passes: times 1.
-                        self.mult.eq(Mux(off, 1, mult)),
-                        self.shift.eq(Mux(off, 0, shift)),
-                    ]
+        enters = [Mux(late, fields[f"o_{x}"], fields[f"a_{x}"]) for x in _SCALE]
+        fields = slots.fields(booked.slot)
+        of_b = booked.kind == Use.B
+        later = [Mux(of_b, fields[f"b_{x}"], fields[f"o_{x}"]) for x in _SCALE]
+        targets = (self.operand, self.channel, self.mult, self.shift)
+        for target, *pair in zip(targets, _times(*enters), _times(*later), strict=True):
+            m.d.sync += target.eq(Mux(schedule.go, *pair))
+
+
+def _times(scale: Value, mult: Value, shift: Value) -> tuple[Value, ...]:
+    """Whether B is the multiplier, whether the parameter entry has it, else multiplier and shift.
+    What is not scaled passes: times 1.
+    """
+    off = scale == Scale.OFF
+    return scale == Scale.OPERAND, scale == Scale.CHANNEL, Mux(off, 1, mult), Mux(off, 0, shift)

@@ -95,7 +95,7 @@ class VectorSchedule(wiring.Component):
     merges : its B is one with A before RESCALE (`merges_b`).
     part, ends : which part it is, and whether the last one, where there are several.
     go : it enters.
-    use, use_valid : what RESCALE takes in the next cycle.
+    use, use_valid : what RESCALE takes in the next cycle; booked : that, unless a step enters.
     result_across : the result that RESCALE takes in the next cycle comes from all lanes.
     finish, finish_valid : whose zero point is added in the next cycle.
     exit, exit_valid : the step that leaves the lanes in this cycle.
@@ -114,6 +114,7 @@ class VectorSchedule(wiring.Component):
                 "room": In(1),
                 "go": Out(1),
                 "use": Out(use_layout(config)),
+                "booked": Out(use_layout(config)),
                 "use_valid": Out(1),
                 "result_across": Out(1),
                 "finish": Out(finish_layout(config)),
@@ -193,6 +194,7 @@ class VectorSchedule(wiring.Component):
             m.d.comb += [self.use[name].eq(value) for name, value in part.items()]
         with m.Else():
             m.d.comb += self.use.eq(uses.items[1])
+        m.d.comb += self.booked.eq(uses.items[1])
         b_use = {"kind": Use.B, "slot": self.tag.slot, "across": 0, "param": self.tag.param}
         b_use |= part
         o_use = {**b_use, "kind": Use.RESULT, "across": across}

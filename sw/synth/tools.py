@@ -82,9 +82,15 @@ def _oldest() -> str:
     return ".".join(map(str, OLDEST_YOSYS))
 
 
+class GivenUpError(Exception):
+    """What a tool prints says that it comes to no end: why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A command whose prints go to `log`. news: what to say about a line of them, or nothing."""
+    """A command whose prints go to `log`. news: what to say about a line of them, or nothing; it
+    raises `GivenUpError` where the command is to be ended.
+    """
 
     command: Sequence[str]
     log: Path
@@ -99,13 +105,17 @@ def run_logged(
     news: what to say about a line that it prints, or nothing. options: of `Guarded`.
     """
     with contextlib.closing(run_side_by_side([Run(command, log, news)], 1, say, **options)) as done:
-        return next(done)[1]
+        _, end = next(done)
+    if isinstance(end, GivenUpError):
+        raise end
+    return end
 
 
 def run_side_by_side(
     runs: Sequence[Run], at_once: int, say: Say, **options: Any
-) -> Generator[tuple[int, int]]:
-    """Run tools, so many at once: yields the number and the exit code of each as it ends.
+) -> Generator[tuple[int, int | GivenUpError]]:
+    """Run tools, so many at once: yields the number of each as it ends, with its exit code or with
+    why it was given up.
 
     When it is closed, or what it says raises, all are ended. options: of `Guarded`.
     """
@@ -125,12 +135,20 @@ def run_side_by_side(
                 )
             for key, _ in heard.select():
                 number, process, lines = key.data
-                data = os.read(key.fd, 1 << 16)
-                for text in lines.take(data):
-                    say(f"{text} …")
-                if not data:
-                    heard.unregister(key.fileobj)
+                data, end = os.read(key.fd, 1 << 16), None
+                try:
+                    for text in lines.take(data):
+                        say(f"{text} …")
+                except GivenUpError as problem:
+                    end = problem
+                if data and end is None:
+                    continue
+                heard.unregister(key.fileobj)
+                if end is None:
                     yield number, process.wait()
+                else:
+                    process.kill()
+                    yield number, end
 
 
 class _Lines:

@@ -11,7 +11,8 @@ from sw.runtime.simulator.guarded import run_guarded
 from sw.synth import rtl
 from sw.synth.errors import SynthError
 from sw.synth.fpga.ecp5 import flatten, map_to_ecp5
-from sw.synth.fpga.nextpnr import CONFIG, run_nextpnr
+from sw.synth.fpga.nextpnr import run_nextpnr
+from sw.synth.fpga.placement import CONFIG
 from sw.synth.fpga.report import FpgaReport
 from sw.synth.fpga.spread import LARGEST
 from sw.synth.recipe import Effort

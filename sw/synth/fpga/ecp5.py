@@ -16,13 +16,13 @@ from sw.synth.fpga.block_ram import Memory, into_blocks, memories
 from sw.synth.fpga.carries import absorb
 from sw.synth.fpga.nextpnr import (
     CLOCK_PIN,
-    FLAT,
     GRADES,
     Fitted,
     add_settings,
     largest,
     run_nextpnr,
 )
+from sw.synth.fpga.placement import FLAT
 from sw.synth.fpga.report import FpgaReport, Resources
 from sw.synth.fpga.short_memories import repeat_address_bits
 from sw.synth.fpga.spread import spread

@@ -2,20 +2,18 @@
 
 import contextlib
 import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sw.runtime.progress import Say
 from sw.synth.errors import SynthError
+from sw.synth.fpga.placement import CONFIG, LOG, REPORT, Placement
 from sw.synth.fpga.spread import LARGEST
-from sw.synth.tools import Run, Tool, run_logged, run_side_by_side
+from sw.synth.tools import GivenUpError, Run, Tool, run_side_by_side
 
-FLAT, CONFIG = "flat.json", "npu.config"
-"""The netlist that nextpnr reads, and the text of the bitstream that it writes."""
+_PINS = "npu.lpf"
 GRADES = ("6", "7", "8")
 """Speed grades of an ECP5, the slowest first. Most boards have the slowest."""
 CLOCK_PIN = 'LOCATE COMP "clk" SITE "G2";\n'
@@ -49,20 +47,8 @@ _SEEDS = (1, 2, 3, 4)
 """Placements to make: by one of them wires are a quarter longer than by another."""
 _AT_ONCE = 2
 """Of them: each has one core and some gigabytes."""
-_LENGTH = re.compile(r"wirelen = (\d+)")
-"""How long all wires of a placement are, in tiles: the last one counts."""
-_PLACED = re.compile(r"iter=(\d*00) steplen")
-"""Each hundredth step of the placer."""
 _TABLE = "TRELLIS_COMB"
 """What nextpnr calls a look-up table."""
-_SHARED = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
-"""What router2 says after each step: it has ended when no two nets share a wire."""
-_NO_WAY = "ERROR: Failed to route"
-"""What it says where a placement leaves it no way at all."""
-_PATIENCE = 60
-"""Steps without fewer shared wires after which it is given up …"""
-_NEAR = 20
-"""… unless so few are left that it mostly gets rid of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,92 +69,62 @@ def add_settings(netlist: Path, top: str) -> None:
     netlist.write_text(f'{text[:at]}\n      "settings": {json.dumps(_ROUTER)},{text[at:]}')
 
 
-class _NoProgressError(Exception):
-    """The router does not come to an end."""
-
-
 def run_nextpnr(
     nextpnr: Tool, device: Sequence[str], pins: str, free: int, folder: Path, say: Say
 ) -> Fitted:
     """Place and route the `FLAT` of a folder; its bitstream's text is `CONFIG` there.
 
     pins : constraints (LPF). free : tables of the netlist that only keep places free.
-    All placements are made, and routed until one is, that with the shortest wires first. A design
-    that does not fit, or is routed with none of them, has a problem and no clock.
+    All placements are made. They are routed two at a time, those with the shortest wires first,
+    until one is; of two, the faster one is taken. A design that does not fit, or is routed with
+    none of them, has a problem and no clock.
     """
-    report, log = folder / "nextpnr.json", folder / "nextpnr.log"
-    (folder / "npu.lpf").write_text(pins)
-    report.unlink(missing_ok=True)  # of a run before, where the folder was kept
-    # nextpnr in WebAssembly sees the current folder only.
-    common = [*nextpnr.command, *device, *_WAYS, "--lpf", "npu.lpf"]
-    placed = {seed: folder / f"placed_{seed}.json" for seed in _SEEDS}
-    lengths = {}
+    (folder / _PINS).write_text(pins)
+    command = [*nextpnr.command, *device, *_WAYS, "--lpf", _PINS]
+    made = [Placement(command, folder, seed) for seed in _SEEDS]
+    for name in (CONFIG, REPORT, LOG):
+        (folder / name).unlink(missing_ok=True)  # of a run before, where the folder was kept
     try:
-        runs = [
-            Run(
-                [*common, "--no-route", "--json", FLAT, "--write", to.name, "--seed", str(seed)],
-                folder / f"nextpnr_{seed}.log",
-                partial(_placing, seed),
-            )
-            for seed, to in placed.items()
-        ]
-        for written in placed.values():
-            written.unlink(missing_ok=True)
-        say(f"placing, {len(_SEEDS)} placements …")
-        with contextlib.closing(run_side_by_side(runs, _AT_ONCE, say, cwd=folder)) as ended:
-            for number, _ in ended:
-                seed = _SEEDS[number]
-                if placed[seed].exists():
-                    found = _LENGTH.findall(runs[number].log.read_text())
-                    lengths[seed] = int(found[-1]) if found else 0
-                elif not lengths:
-                    return read_result(report, runs[number].log, free)
+        say(f"placing, {len(made)} placements …")
+        placed = []
+        for one, _ in _ended(made, Placement.placing, folder, say):
+            if one.placed.exists():
+                placed.append(one)
+            elif not placed:
+                return read_result(one.report, one.log, free)
+            else:
+                say(f"placement {one.seed}: nextpnr did not make it")
+        placed.sort(key=lambda one: one.length)
+        say(f"routing, placements {', '.join(f'{one.seed} ({one.length:,})' for one in placed)} …")
+        for first in range(0, len(placed), _AT_ONCE):
+            routed: dict[Placement, Fitted] = {}
+            pair = placed[first : first + _AT_ONCE]
+            for one, end in _ended(pair, Placement.routing, folder, say):
+                if isinstance(end, GivenUpError):
+                    say(f"placement {one.seed}: {end}")
                 else:
-                    say(f"placement {seed}: nextpnr did not make it")
-        for seed in sorted(lengths, key=lambda seed: lengths[seed]):
-            say(f"routing placement {seed}, of wires of {lengths[seed]:,} tiles …")
-            into = ("--report", report.name, "--textcfg", CONFIG)
-            command = [*common, "--no-pack", "--no-place", "--json", placed[seed].name, *into]
-            command += ["--seed", str(seed)]
-            try:
-                run_logged(command, log, _routing(), say, cwd=folder)
-            except _NoProgressError as problem:
-                say(f"placement {seed}: {problem}")
-                continue
-            return read_result(report, log, free)
+                    routed[one] = read_result(one.report, one.log, free)
+                    say(f"placement {one.seed}: {routed[one].fmax_mhz} MHz")
+            if routed:
+                best = max(routed, key=lambda one: routed[one].fmax_mhz or 0)
+                best.keep()
+                return routed[best]
+        problem = f"none of {len(made)} placements was routed"
+        return Fitted(None, _taken(made[0].log.read_text()), problem)
     finally:
-        for written in placed.values():
-            written.unlink(missing_ok=True)
-    return Fitted(None, _taken(log.read_text()), f"none of {len(_SEEDS)} placements was routed")
+        for one in made:
+            one.remove()
 
 
-def _placing(seed: int, line: str) -> str:
-    """What to show for a line of nextpnr's log, or nothing."""
-    if step := _PLACED.search(line):
-        return f"placement {seed}: step {step[1]}"
-    length = _LENGTH.search(line)
-    return f"placement {seed}: wires of {int(length[1]):,} tiles" if length else ""
-
-
-def _routing() -> Callable[[str], str]:
-    """What to show for a line of nextpnr's log, or nothing; ends a router that goes in circles."""
-    least, best = 0, 0
-
-    def news(line: str) -> str:
-        nonlocal least, best
-        if line.startswith(_NO_WAY):
-            raise _NoProgressError(line.strip())
-        shared = _SHARED.search(line)
-        if not shared:
-            return ""
-        step, wires = int(shared[1]), int(shared[2])
-        if step == 1 or wires < least:
-            least, best = wires, step
-        elif least > _NEAR and step - best > _PATIENCE:
-            raise _NoProgressError(f"{least:,} shared wires are left, and do not get fewer")
-        return f"routing: {wires:,} wires are shared after step {step}"
-
-    return news
+def _ended(
+    ones: Sequence[Placement], run: Callable[[Placement], Run], folder: Path, say: Say
+) -> Iterator[tuple[Placement, int | GivenUpError]]:
+    """Each of the placements when its run has ended, and how."""
+    # nextpnr in WebAssembly sees the current folder only.
+    runs = run_side_by_side([run(one) for one in ones], _AT_ONCE, say, cwd=folder)
+    with contextlib.closing(runs):
+        for number, end in runs:
+            yield ones[number], end
 
 
 def read_result(report: Path, log: Path, free: int = 0) -> Fitted:
