@@ -176,7 +176,7 @@ class Npu(wiring.Component):
         if self._config.depthwise_pairs:
             first = 1 + len(matrix.wgts)
             together.append(range(first, first + 2))
-        # On an FPGA two clients are served in a cycle: one of each way.
+        # On an FPGA these six have two ways. Further ones read beside them: each has a way.
         ways = [[matrix.act, vector.b, last], [matrix.wgts[0], vector.a]]
         if self._config.depthwise:
             ways[1].append(engines[Engine.DEPTHWISE].spad)

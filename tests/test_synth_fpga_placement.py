@@ -192,14 +192,25 @@ def test_of_two_placements_that_are_routed_the_faster_one_is_taken(tmp_path, rou
     assert not list(tmp_path.glob("npu_*"))
 
 
-def test_a_placement_that_is_not_made_is_left_out(tmp_path) -> None:
+@pytest.mark.parametrize("missing", [1, 4])
+def test_a_placement_that_is_not_made_is_left_out(tmp_path, missing) -> None:
+    """The first that ends, or the one with the shortest wires."""
     tool, said = _nextpnr(tmp_path, "3"), []
     script = tmp_path / "nextpnr.sh"
-    script.write_text(f'[ "${{@: -1}}" = 4 ] && exit 1\n{script.read_text()}')
+    script.write_text(f'[ "${{@: -1}}" = {missing} ] && exit 1\n{script.read_text()}')
     found = nextpnr.run_nextpnr(tool, (), "", 0, tmp_path, said.append)
     assert (found.fmax_mhz, found.problem) == (43, "")
-    assert "placement 4: nextpnr did not make it" in said
+    assert f"placement {missing}: nextpnr did not make it" in said
     assert "placement 3: wires of 20 tiles …" in said
+
+
+def test_a_router_that_fails_does_not_lose_the_other_placement(tmp_path) -> None:
+    tool, said = _nextpnr(tmp_path, "3"), []
+    script = tmp_path / "nextpnr.sh"
+    fails = 'case "$*" in *"--no-pack"*"--seed 4") echo "no memory is left"; exit 1; esac'
+    script.write_text(f"{fails}\n{script.read_text()}")
+    assert nextpnr.run_nextpnr(tool, (), "", 0, tmp_path, said.append).fmax_mhz == 43
+    assert any(text.startswith("placement 4:") and "no memory" in text for text in said)
 
 
 def test_tools_run_side_by_side_and_end_together(tmp_path) -> None:

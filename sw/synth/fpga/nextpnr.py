@@ -86,14 +86,18 @@ def run_nextpnr(
         (folder / name).unlink(missing_ok=True)  # of a run before, where the folder was kept
     try:
         say(f"placing, {len(made)} placements …")
-        placed = []
+        placed, failure = [], None
         for one, _ in _ended(made, Placement.placing, folder, say):
             if one.placed.exists():
                 placed.append(one)
-            elif not placed:
-                return read_result(one.report, one.log, free)
-            else:
+                continue
+            try:
+                return read_result(one.report, one.log, free)  # what does not fit never does
+            except SynthError as problem:
+                failure = problem
                 say(f"placement {one.seed}: nextpnr did not make it")
+        if failure and not placed:
+            raise failure
         placed.sort(key=lambda one: one.length)
         say(f"routing, placements {', '.join(f'{one.seed} ({one.length:,})' for one in placed)} …")
         for first in range(0, len(placed), _AT_ONCE):
@@ -102,15 +106,21 @@ def run_nextpnr(
             for one, end in _ended(pair, Placement.routing, folder, say):
                 if isinstance(end, GivenUpError):
                     say(f"placement {one.seed}: {end}")
-                else:
+                    continue
+                try:
                     routed[one] = read_result(one.report, one.log, free)
                     say(f"placement {one.seed}: {routed[one].fmax_mhz} MHz")
+                except SynthError as problem:  # the other one may still be routed
+                    failure = problem
+                    say(f"placement {one.seed}: {problem}")
             if routed:
                 best = max(routed, key=lambda one: routed[one].fmax_mhz or 0)
                 best.keep()
                 return routed[best]
-        problem = f"none of {len(made)} placements was routed"
-        return Fitted(None, _taken(made[0].log.read_text()), problem)
+        if failure:
+            raise failure
+        taken = _taken(made[0].log.read_text())
+        return Fitted(None, taken, f"none of {len(made)} placements was routed")
     finally:
         for one in made:
             one.remove()
