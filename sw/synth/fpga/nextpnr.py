@@ -81,60 +81,86 @@ def run_nextpnr(
     """
     (folder / _PINS).write_text(pins)
     command = [*nextpnr.command, *device, *_WAYS, "--lpf", _PINS]
-    made = [Placement(command, folder, seed) for seed in _SEEDS]
     for name in (CONFIG, REPORT, LOG):
         (folder / name).unlink(missing_ok=True)  # of a run before, where the folder was kept
+    attempt = _Attempt([Placement(command, folder, seed) for seed in _SEEDS], free, folder, say)
     try:
-        say(f"placing, {len(made)} placements …")
-        placed, failure = [], None
-        for one, _ in _ended(made, Placement.placing, folder, say):
+        return attempt.place() or attempt.route() or attempt.end()
+    finally:
+        for one in attempt.made:
+            one.remove()
+
+
+class _Attempt:
+    """The placements of a netlist, and the last one's failure that nextpnr did not explain.
+
+    made : all of them.
+    """
+
+    def __init__(self, made: Sequence[Placement], free: int, folder: Path, say: Say) -> None:
+        self.made = made
+        self._free, self._folder, self._say = free, folder, say
+        self._placed: list[Placement] = []
+        self._failure: SynthError | None = None
+
+    def place(self) -> Fitted | None:
+        """Make all placements; what it returns says that the design does not fit."""
+        self._say(f"placing, {len(self.made)} placements …")
+        for one, _ in self._ended(self.made, Placement.placing):
             if one.placed.exists():
-                placed.append(one)
-                continue
-            try:
-                return read_result(one.report, one.log, free)  # what does not fit never does
-            except SynthError as problem:
-                failure = problem
-                say(f"placement {one.seed}: nextpnr did not make it")
-        if failure and not placed:
-            raise failure
-        placed.sort(key=lambda one: one.length)
-        say(f"routing, placements {', '.join(f'{one.seed} ({one.length:,})' for one in placed)} …")
-        for first in range(0, len(placed), _AT_ONCE):
+                self._placed.append(one)
+            elif fitted := self._result(one):
+                return fitted  # what does not fit never does
+        self._placed.sort(key=lambda one: one.length)
+        return None
+
+    def route(self) -> Fitted | None:
+        """Route them, until one is. Of two that are routed at a time, the faster one is kept."""
+        if self._placed:
+            lengths = ", ".join(f"{one.seed} ({one.length:,})" for one in self._placed)
+            self._say(f"routing, placements {lengths} …")
+        for first in range(0, len(self._placed), _AT_ONCE):
             routed: dict[Placement, Fitted] = {}
-            pair = placed[first : first + _AT_ONCE]
-            for one, end in _ended(pair, Placement.routing, folder, say):
+            pair = self._placed[first : first + _AT_ONCE]
+            for one, end in self._ended(pair, Placement.routing):
                 if isinstance(end, GivenUpError):
-                    say(f"placement {one.seed}: {end}")
-                    continue
-                try:
-                    routed[one] = read_result(one.report, one.log, free)
-                    say(f"placement {one.seed}: {routed[one].fmax_mhz} MHz")
-                except SynthError as problem:  # the other one may still be routed
-                    failure = problem
-                    say(f"placement {one.seed}: {problem}")
+                    self._say(f"placement {one.seed}: {end}")
+                elif fitted := self._result(one):
+                    self._say(f"placement {one.seed}: {fitted.fmax_mhz} MHz")
+                    routed[one] = fitted
             if routed:
                 best = max(routed, key=lambda one: routed[one].fmax_mhz or 0)
                 best.keep()
                 return routed[best]
-        if failure:
-            raise failure
-        taken = _taken(made[0].log.read_text())
-        return Fitted(None, taken, f"none of {len(made)} placements was routed")
-    finally:
-        for one in made:
-            one.remove()
+        return None
 
+    def end(self) -> Fitted:
+        """None was routed."""
+        if self._failure:
+            raise self._failure
+        taken = _taken(self.made[0].log.read_text())
+        return Fitted(None, taken, f"none of {len(self.made)} placements was routed")
 
-def _ended(
-    ones: Sequence[Placement], run: Callable[[Placement], Run], folder: Path, say: Say
-) -> Iterator[tuple[Placement, int | GivenUpError]]:
-    """Each of the placements when its run has ended, and how."""
-    # nextpnr in WebAssembly sees the current folder only.
-    runs = run_side_by_side([run(one) for one in ones], _AT_ONCE, say, cwd=folder)
-    with contextlib.closing(runs):
-        for number, end in runs:
-            yield ones[number], end
+    def _result(self, one: Placement) -> Fitted | None:
+        """What nextpnr found, if it says so. The other placements may still come to an end."""
+        try:
+            return read_result(one.report, one.log, self._free)
+        except SynthError as problem:
+            self._failure = problem
+            self._say(f"placement {one.seed}: {problem}")
+            return None
+
+    def _ended(
+        self, ones: Sequence[Placement], run: Callable[[Placement], Run]
+    ) -> Iterator[tuple[Placement, int | GivenUpError]]:
+        """Each of the placements when its run has ended, and how."""
+        # nextpnr in WebAssembly sees the current folder only.
+        runs = [run(one) for one in ones]
+        with contextlib.closing(
+            run_side_by_side(runs, _AT_ONCE, self._say, cwd=self._folder)
+        ) as ended:
+            for number, end in ended:
+                yield ones[number], end
 
 
 def read_result(report: Path, log: Path, free: int = 0) -> Fitted:
