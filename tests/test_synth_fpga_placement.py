@@ -11,7 +11,7 @@ import pytest
 from sw.synth.errors import SynthError
 from sw.synth.fpga import ecp5, nextpnr, placement
 from sw.synth.fpga.spread import TABLES, free_sites, spread
-from sw.synth.tools import Run, Tool, find_nextpnr, run_side_by_side
+from sw.synth.tools import GivenUpError, Run, Tool, find_nextpnr, run_side_by_side
 
 PACKED = """Info: Device utilisation:
 Info: \t          TRELLIS_IO:     3/  365     0%
@@ -162,7 +162,8 @@ def _nextpnr(tmp_path, routes: str) -> Tool:
             "fmax": {{"clk": {{"achieved": 4'$seed'}}}}}}' > nextpnr_$seed.json &&
             echo $seed > npu_$seed.config && exit
         [ $seed = 2 ] && echo "ERROR: Failed to route arc 0.0 of net clk" && exit 1
-        for step in $(seq 1 90); do echo "Info: iter=$step wires=9 overused=$((step < 9 ? 90 : 85))"
+        for step in $(seq 1 90); do
+            echo "Info: iter=$step wires=9000 overused=$((step < 9 ? 90 : 85))"
         done; sleep 60"""
     )
     return Tool(("bash", str(script)), "a nextpnr")
@@ -202,6 +203,23 @@ def test_a_placement_that_is_not_made_is_left_out(tmp_path, missing) -> None:
     assert (found.fmax_mhz, found.problem) == (43, "")
     assert any(text.startswith(f"placement {missing}: nextpnr-ecp5 ended") for text in said)
     assert "placement 3: wires of 20 tiles …" in said
+
+
+def test_a_router_is_given_up_where_a_crowded_device_gets_hardly_emptier(tmp_path) -> None:
+    """Not where few wires are shared, or where a step leaves many fewer."""
+
+    def routed(*shared: int) -> str:
+        news = placement.Placement((), tmp_path, 1).routing().news
+        lines = [f"Info: iter={n} wires=1000 overused={s}" for n, s in enumerate(shared, 1)]
+        try:
+            return [news(line) for line in lines][-1]
+        except GivenUpError as problem:
+            return str(problem)
+
+    crowded = "21 of 1,000 wires are shared after step 3, 23 before it: "
+    assert routed(30, 23, 21) == f"{crowded}there are too few wires for this design"
+    assert routed(30, 25, 20, 20) == "placement 1: 20 wires are shared after step 4"
+    assert routed(90, 80, 71, 63) == "placement 1: 63 wires are shared after step 4"
 
 
 def test_a_router_that_fails_does_not_lose_the_other_placement(tmp_path) -> None:

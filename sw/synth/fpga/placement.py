@@ -14,7 +14,7 @@ _LENGTH = re.compile(r"wirelen = (\d+)")
 """How long all wires of a placement are, in tiles: the last one counts."""
 _PLACED = re.compile(r"iter=(\d*00) steplen")
 """Each hundredth step of the placer."""
-_SHARED = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")
+_SHARED = re.compile(r"iter=(\d+) wires=(\d+) overused=(\d+)")
 """What router2 says after each step: it has ended when no two nets share a wire."""
 _NO_WAY = "ERROR: Failed to route"
 """What it says where a placement leaves it no way at all."""
@@ -22,6 +22,9 @@ _PATIENCE = 60
 """Steps without fewer shared wires after which it is given up …"""
 _NEAR = 20
 """… unless so few are left that it mostly gets rid of them."""
+_CROWDED, _FEWER = 0.02, 0.9
+"""While more than this part of all wires is shared, a step must leave fewer than that part of the
+shared ones. No placement was routed that had a slower step then: it had at most 0.83."""
 
 
 class Placement:
@@ -79,16 +82,22 @@ class Placement:
 
     def _while_routing(self) -> Callable[[str], str]:
         """The same, while it is routed; ends a router that goes in circles."""
-        least, best = 0, 0
+        least, best, before = 0, 0, 0
 
         def news(line: str) -> str:
-            nonlocal least, best
+            nonlocal least, best, before
             if line.startswith(_NO_WAY):
                 raise GivenUpError(line.strip())
             shared = _SHARED.search(line)
             if not shared:
                 return ""
-            step, wires = int(shared[1]), int(shared[2])
+            step, all_wires, wires = map(int, shared.groups())
+            if step > 1 and wires > max(_CROWDED * all_wires, _FEWER * before):
+                raise GivenUpError(
+                    f"{wires:,} of {all_wires:,} wires are shared after step {step}, "
+                    f"{before:,} before it: there are too few wires for this design"
+                )
+            before = wires
             if step == 1 or wires < least:
                 least, best = wires, step
             elif least > _NEAR and step - best > _PATIENCE:
