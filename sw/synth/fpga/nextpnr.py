@@ -92,16 +92,14 @@ def run_nextpnr(
 
 
 class _Attempt:
-    """The placements of a netlist, and the last one's failure that nextpnr did not explain.
-
-    made : all of them.
-    """
+    """One attempt to place and route a netlist. made : its placements."""
 
     def __init__(self, made: Sequence[Placement], free: int, folder: Path, say: Say) -> None:
         self.made = made
         self._free, self._folder, self._say = free, folder, say
         self._placed: list[Placement] = []
         self._failure: SynthError | None = None
+        """Of the last placement that nextpnr ended without a result."""
 
     def place(self) -> Fitted | None:
         """Make all placements; what it returns says that the design does not fit."""
@@ -135,7 +133,7 @@ class _Attempt:
         return None
 
     def end(self) -> Fitted:
-        """None was routed."""
+        """What to say when none was routed; raises the failure of one, if there was any."""
         if self._failure:
             raise self._failure
         taken = _taken(self.made[0].log.read_text())

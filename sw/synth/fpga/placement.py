@@ -24,7 +24,7 @@ _NEAR = 20
 """… unless so few are left that it mostly gets rid of them."""
 _CROWDED, _FEWER = 0.02, 0.9
 """While more than this part of all wires is shared, a step must leave fewer than that part of the
-shared ones. No placement was routed that had a slower step then: it had at most 0.83."""
+shared ones. In placements that were routed a step left at most 0.83 of them then."""
 
 
 class Placement:
@@ -54,7 +54,7 @@ class Placement:
         return self._run(to, self._logs[0], self._while_placing)
 
     def routing(self) -> Run:
-        """What routes it; it is given up when it goes in circles."""
+        """What routes it; it may be given up."""
         self.log = self._logs[1]
         to = ("--report", self.report.name, "--textcfg", self._config.name)
         command = ("--no-pack", "--no-place", "--json", self.placed.name, *to)
@@ -81,7 +81,7 @@ class Placement:
         return f"placement {self.seed}: wires of {int(length[1]):,} tiles" if length else ""
 
     def _while_routing(self) -> Callable[[str], str]:
-        """The same, while it is routed; ends a router that goes in circles."""
+        """The same, while it is routed; gives up where it goes in circles or hardly moves."""
         least, best, before = 0, 0, 0
 
         def news(line: str) -> str:
